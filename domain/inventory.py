@@ -1,0 +1,46 @@
+"""What a node reports of its hardware: the facts behind capacity."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """A GPU instance that exists on a card, as the hardware reports it (sizes never come from its name).
+
+    `start` and `slices` are memory slices; the instance covers [start, start + slices).
+    """
+
+    uuid: str
+    gi_id: int
+    profile: str
+    start: int
+    slices: int
+    sm_count: int
+    vram_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A card as its driver describes it; `vram_reserved_bytes` is what the driver keeps for itself.
+
+    `sm_count` is the SM count of the full-card MIG profile where MIG is on, and None where it is off.
+    """
+
+    uuid: str
+    index: int
+    model: str
+    vram_total_bytes: int
+    vram_reserved_bytes: int
+    mig_enabled: bool = False
+    sm_count: int | None = None
+    pci_bus_id: str = ""
+    driver_version: str = ""
+    instances: tuple[MigInstance, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Every card a node had at the second `observed_s`; one that is missing is gone from that second on."""
+
+    observed_s: int
+    devices: tuple[Device, ...]

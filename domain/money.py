@@ -1,0 +1,95 @@
+"""Exact money: integer nano-units, exact rates, and the only rounding there is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+from domain.errors import InputError
+
+NANO = 1_000_000_000
+
+# What a rate may be quoted per: the dimension it prices, and the base units in one of it. A GPU-hour is one
+# whole card for an hour whatever the grant's size; a GiB is 2^30 bytes.
+UNITS: dict[str, tuple[str, int]] = {
+    "GPU-hour": ("gpu-seconds", 3_600),
+    "GPU-second": ("gpu-seconds", 1),
+    "GiB-hour": ("byte-seconds", 3_600 * 2**30),
+    "GiB-second": ("byte-seconds", 2**30),
+}
+
+# Bounds that keep every product of rating inside 127 bits and every charge inside a BIGINT.
+_PRICE_MAX = Decimal(1_000_000)
+_PRICE_DECIMALS_MAX = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A price as it was written: an exact decimal per unit, never per second.
+
+    `unit` is a key of `UNITS`. A quote of 2.49 per GPU-hour is not representable per second, so it stays whole
+    until it meets a quantity.
+    """
+
+    price: Decimal
+    unit: str
+
+    @property
+    def basis(self) -> str:
+        """What one unit counts: "gpu-seconds" or "byte-seconds"."""
+        return UNITS[self.unit][0]
+
+    def amount_nano(self, quantity: int, *, whole: int = 1) -> int:
+        """What `quantity` costs, in nano-units of the currency, rounded once.
+
+        `quantity` is in base units (seconds x compute units, or byte-seconds); `whole` is how many of them
+        make one (a device's compute units where a quantity counts those, else 1).
+        """
+        exact = Fraction(self.price) * quantity / (UNITS[self.unit][1] * whole)
+        return round_half_even(exact * NANO)
+
+
+def parse_quote(price: object, unit: object) -> Quote:
+    """The quote of a price book's cell; a float is refused because it is no longer what was written."""
+    if unit not in UNITS:
+        raise InputError(f"cannot use the unit {unit!r}: write one of {', '.join(UNITS)}")
+    if not isinstance(price, str):
+        raise InputError(f'cannot use the price {price!r}: write it in quotes, such as price: "2.20"')
+    try:
+        amount = Decimal(price)
+    except InvalidOperation as error:
+        raise InputError(f"cannot read the price {price!r}: write a decimal number such as 2.20") from error
+    if not amount.is_finite() or amount < 0:
+        raise InputError(f"cannot use the price {price!r}: it must be a number, zero or more")
+    exponent = amount.as_tuple().exponent
+    if amount > _PRICE_MAX or (isinstance(exponent, int) and -exponent > _PRICE_DECIMALS_MAX):
+        raise InputError(f"cannot use the price {price!r}: at most {_PRICE_MAX} and {_PRICE_DECIMALS_MAX} decimals")
+    return Quote(amount, str(unit))
+
+
+def round_half_even(value: Fraction) -> int:
+    """The nearest integer, ties to the even one. All money is rounded here and nowhere else."""
+    # `round` of a Fraction is exact and rounds half to even by its definition in the standard library.
+    return round(value)
+
+
+def largest_remainder(amounts_nano: Sequence[int], step_nano: int) -> list[int]:
+    """The amounts in multiples of `step_nano` whose sum is the rounded sum of the amounts.
+
+    Each is rounded down and the steps that are missing go to the largest remainders, earlier ones first, so
+    that the lines of an invoice add up to its total.
+    """
+    total = round_half_even(Fraction(sum(amounts_nano), step_nano))
+    floors = [amount // step_nano for amount in amounts_nano]
+    by_remainder = sorted(range(len(amounts_nano)), key=lambda i: (-(amounts_nano[i] % step_nano), i))
+    for index in by_remainder[: total - sum(floors)]:
+        floors[index] += 1
+    return [floor * step_nano for floor in floors]
+
+
+def format_nano(amount_nano: int) -> str:
+    """The amount as a plain decimal with no trailing zeros but at least two decimals."""
+    sign = "-" if amount_nano < 0 else ""
+    whole, fraction = divmod(abs(amount_nano), NANO)
+    decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")
+    return f"{sign}{whole}.{decimals}"

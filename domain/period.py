@@ -1,0 +1,136 @@
+"""Instants and half-open UTC intervals, in integer microseconds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from domain.clock import MICROSECONDS
+from domain.errors import InputError
+
+HOUR_S = 3_600
+HOUR_US = HOUR_S * MICROSECONDS
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Period:
+    """The half-open interval [start_us, end_us) of microseconds UTC.
+
+    It holds the whole second s when the instant s lies inside, so adjacent periods never share a second.
+    """
+
+    start_us: int
+    end_us: int
+
+    def __post_init__(self) -> None:
+        if self.end_us < self.start_us:
+            raise InputError(
+                f"cannot use a period that ends at {format_instant(self.end_us)!r} before it starts at "
+                f"{format_instant(self.start_us)!r}: swap the two"
+            )
+
+    @property
+    def first_second(self) -> int:
+        """The first whole second the period holds, if it holds any."""
+        return ceil_second(self.start_us)
+
+    @property
+    def seconds(self) -> int:
+        """How many whole seconds the period holds."""
+        return ceil_second(self.end_us) - ceil_second(self.start_us)
+
+    def intersect(self, other: "Period") -> "Period | None":
+        """The common part; None where the two do not meet."""
+        start_us = max(self.start_us, other.start_us)
+        end_us = min(self.end_us, other.end_us)
+        return Period(start_us, end_us) if start_us < end_us else None
+
+    def hours(self) -> Iterator["Period"]:
+        """The UTC clock hours that the period touches, each one whole, in order."""
+        hour_us = self.start_us // HOUR_US * HOUR_US
+        while hour_us < self.end_us:
+            yield Period(hour_us, hour_us + HOUR_US)
+            hour_us += HOUR_US
+
+
+def ceil_second(instant_us: int) -> int:
+    """The first whole second at or after the instant."""
+    return -(-instant_us // MICROSECONDS)
+
+
+def parse_instant(text: str) -> int:
+    """Microseconds UTC of an ISO 8601 time with an offset, or of epoch seconds (fractions allowed).
+
+    A time without an offset is refused: whose noon it is cannot be guessed. Epoch second 0 is a time.
+    """
+    text = text.strip()
+    try:
+        scaled = Decimal(text) * MICROSECONDS
+    except InvalidOperation:
+        return _parse_iso(text)
+    if not scaled.is_finite() or scaled != scaled.to_integral_value():
+        raise InputError(f"cannot read {text!r} as epoch seconds: at most six decimals, finite")
+    return int(scaled)
+
+
+def _parse_iso(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(
+            f"cannot read {text!r} as a time: write ISO 8601 with an offset, such as "
+            "2026-01-31T12:00:00+08:00, or epoch seconds"
+        ) from error
+    if moment.tzinfo is None:
+        raise InputError(f"cannot use the naive time {text!r}: add its offset, such as {text}Z or {text}+08:00")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def format_instant(instant_us: int) -> str:
+    """ISO 8601 in UTC with as many decimals as the instant needs, ending in Z."""
+    moment = _EPOCH + timedelta(microseconds=instant_us)
+    return moment.replace(tzinfo=None).isoformat() + "Z"
+
+
+def billing_zone(name: str) -> ZoneInfo:
+    """The IANA zone of that name."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InputError(
+            f"cannot find the time zone {name!r}: use an IANA name such as 'UTC' or 'Asia/Shanghai'"
+        ) from error
+
+
+def billing_date(instant_us: int, zone: ZoneInfo) -> date:
+    """The calendar day of the instant in the zone, by the zone's offset at that instant."""
+    return (_EPOCH + timedelta(microseconds=instant_us)).astimezone(zone).date()
+
+
+def next_midnight_us(instant_us: int, zone: ZoneInfo) -> int:
+    """The first midnight of the zone after the instant, as an instant.
+
+    Where daylight saving skips midnight, the first instant of the new day counts.
+    """
+    day_after = billing_date(instant_us, zone) + timedelta(days=1)
+    return day_start_us(day_after, zone)
+
+
+def day_start_us(day: date, zone: ZoneInfo) -> int:
+    """The first instant of the calendar day in the zone."""
+    # Where the zone skips midnight, fold 0 reads the wall clock by the offset before the gap: the gap's own
+    # instant, with which the new day begins.
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    return (midnight.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def month_period(month: str, zone: ZoneInfo) -> Period:
+    """The period of a month written YYYY-MM, from its first to the next month's first midnight in the zone."""
+    try:
+        first = date.fromisoformat(f"{month}-01")
+    except ValueError as error:
+        raise InputError(f"cannot read {month!r} as a month: write YYYY-MM, such as 2026-01") from error
+    following = (first + timedelta(days=31)).replace(day=1)
+    return Period(day_start_us(first, zone), day_start_us(following, zone))

@@ -1,0 +1,144 @@
+"""The catalogue of every series gputab writes or reads: name, unit, type, meaning, labels.
+
+Base units, the unit in the name, ratios 0..1. No series name is written anywhere else. What a card cannot
+measure is a missing series, never 0.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """How a value develops in time."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One row of the catalogue.
+
+    `labels` are the labels that may be present; `mig_uuid` is absent on a series of a whole card. `whole` marks
+    values that must come back from the store exactly: whole numbers below 2^53.
+    """
+
+    name: str
+    unit: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...]
+    whole: bool = False
+
+
+DEVICE = ("node", "gpu_uuid", "mig_uuid")
+OWNER = (*DEVICE, "owner")
+GRANT = ("gpu_uuid", "mig_uuid", "allocation", "tenant", "project", "kind")
+
+GPU_UP = Series("gpu_up", "bool", Kind.GAUGE, "1 while the card answers, 0 while it is lost", DEVICE, True)
+GPU_BUSY = Series("gpu_busy_ratio", "ratio", Kind.GAUGE, "share of the second in which some kernel ran", DEVICE)
+GPU_MEMORY_TOTAL = Series("gpu_memory_total_bytes", "bytes", Kind.GAUGE, "VRAM on the card", DEVICE, True)
+GPU_MEMORY_RESERVED = Series(
+    "gpu_memory_reserved_bytes", "bytes", Kind.GAUGE, "VRAM the driver keeps for itself", DEVICE, True
+)
+GPU_MEMORY_USED = Series(
+    "gpu_memory_used_bytes",
+    "bytes",
+    Kind.GAUGE,
+    "VRAM in use, without what the driver reserves",
+    DEVICE,
+    True,
+)
+GPU_POWER = Series("gpu_power_watts", "watts", Kind.GAUGE, "power drawn by the card", DEVICE)
+GPU_ENERGY = Series("gpu_energy_joules_total", "joules", Kind.COUNTER, "energy since the driver was loaded", DEVICE)
+GPU_TEMPERATURE = Series("gpu_temperature_celsius", "celsius", Kind.GAUGE, "temperature of the core", DEVICE)
+GPU_SM_CLOCK = Series("gpu_sm_clock_hertz", "hertz", Kind.GAUGE, "clock of the SMs", DEVICE)
+GPU_MEMORY_CLOCK = Series("gpu_memory_clock_hertz", "hertz", Kind.GAUGE, "clock of the memory", DEVICE)
+GPU_INFO = Series(
+    "gpu_info",
+    "info",
+    Kind.INFO,
+    "1; what is known of a card beside its numbers",
+    ("node", "gpu_uuid", "index", "model", "driver_version", "pci_bus_id"),
+)
+MIG_INFO = Series(
+    "mig_info",
+    "info",
+    Kind.INFO,
+    "1; what is known of a MIG instance beside its numbers",
+    ("node", "gpu_uuid", "mig_uuid", "gi_id", "profile"),
+)
+
+OWNER_MEMORY = Series(
+    "gpu_owner_memory_bytes", "bytes", Kind.GAUGE, "VRAM by owner; owners sum to the device", OWNER, True
+)
+OWNER_COMPUTE = Series(
+    "gpu_owner_compute_ratio", "ratio", Kind.GAUGE, "busy ratio by owner; owners sum to the device", OWNER
+)
+
+COLLECTOR_COMPLETE_UNTIL = Series(
+    "collector_complete_until_timestamp_seconds",
+    "seconds",
+    Kind.GAUGE,
+    "every second before this one was delivered or recorded as a hole",
+    ("node",),
+    True,
+)
+COLLECTOR_LATENESS = Series(
+    "collector_tick_lateness_seconds", "seconds", Kind.GAUGE, "how late the tick began", ("node",)
+)
+COLLECTOR_QUEUED = Series(
+    "collector_queued_batches",
+    "batches",
+    Kind.GAUGE,
+    "seconds waiting on disk for the store",
+    ("node",),
+    True,
+)
+COLLECTOR_HOLES = Series(
+    "collector_holes_total", "seconds", Kind.COUNTER, "seconds that were not sampled", ("node",), True
+)
+COLLECTOR_GARBAGE = Series(
+    "collector_garbage_total",
+    "readings",
+    Kind.COUNTER,
+    "readings refused because no card can have such a value",
+    ("node", "series"),
+    True,
+)
+
+GRANT_INFO = Series("gpu_grant_info", "info", Kind.INFO, "1 while the grant is open, 0 once at its end", GRANT)
+GRANT_COMPUTE = Series(
+    "gpu_grant_compute_ratio", "ratio", Kind.GAUGE, "share of the card's compute that is granted", GRANT
+)
+GRANT_VRAM = Series("gpu_grant_vram_bytes", "bytes", Kind.GAUGE, "VRAM that is granted", GRANT, True)
+
+METER_LAG = Series("meter_lag_seconds", "seconds", Kind.GAUGE, "age of the last second the meter has rated", ("node",))
+METER_RESIDUAL_COMPUTE = Series(
+    "meter_residual_compute_unit_seconds",
+    "seconds",
+    Kind.GAUGE,
+    "compute capacity the last rated window cannot account for; 0 unless something is wrong",
+    ("node",),
+    True,
+)
+METER_RESIDUAL_VRAM = Series(
+    "meter_residual_vram_byte_seconds",
+    "seconds",
+    Kind.GAUGE,
+    "VRAM capacity the last rated window cannot account for; 0 unless something is wrong",
+    ("node",),
+)
+METER_UNPRICED = Series(
+    "meter_unpriced_seconds", "seconds", Kind.GAUGE, "granted seconds that no rate covers", ("node",), True
+)
+
+CATALOGUE: dict[str, Series] = {
+    series.name: series for series in list(globals().values()) if isinstance(series, Series)
+}
+
+# Sample CSV columns and the simulator use these: the values of a device (or MIG instance) in one second.
+DEVICE_VALUES: tuple[Series, ...] = tuple(
+    series for series in CATALOGUE.values() if series.labels == DEVICE and series.kind is not Kind.INFO
+)

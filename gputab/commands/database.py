@@ -1,0 +1,27 @@
+"""`gputab db`: the ledger's migrations."""
+
+import typer
+
+from gputab import composition
+from gputab.output import say
+from store import migrate
+from store.database import Database
+
+app = typer.Typer(help="Bring the database to this version, or check it.", no_args_is_help=True)
+
+
+@app.command()
+def upgrade() -> None:
+    """Run every migration the database lacks, in one transaction."""
+    database = Database(composition.settings().database_url)
+    migrate.upgrade(database)
+    say(f"the database is at migration {migrate.check(database)}")
+    database.close()
+
+
+@app.command()
+def check() -> None:
+    """Fail unless the database is at the newest migration and its tables are as that made them."""
+    database = Database(composition.settings().database_url)
+    say(f"the database is at migration {migrate.check(database)}")
+    database.close()

@@ -1,0 +1,1 @@
+"""One typed settings object, read once by each process's entry point."""

@@ -1,0 +1,1 @@
+"""The database: tables, engine, access, and one migration history."""

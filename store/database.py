@@ -1,0 +1,134 @@
+"""The engine and its transactions, the same for SQLite and PostgreSQL."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import create_engine as sqlalchemy_engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+
+from domain.errors import InputError, UnavailableError
+
+# Another process holds SQLite's one write lock for milliseconds; this is for a meter that writes a busy hour.
+_BUSY_TIMEOUT_MS = 15_000
+_READ_ONLY = "gputab_read_only"
+# File systems on which SQLite's locks do not hold between hosts (type column of /proc/mounts).
+_NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "glusterfs")
+
+
+class Database:
+    """Hands out read and write transactions; one per process."""
+
+    def __init__(self, url: str) -> None:
+        """Raises InputError for a URL no driver takes, or a SQLite file on a network file system."""
+        try:
+            parsed = make_url(url)
+        except ArgumentError as error:
+            raise InputError(
+                "cannot read the database URL: write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+            ) from error
+        self.engine: Engine
+        if parsed.get_backend_name() == "sqlite":
+            self.engine = _sqlite_engine(url, parsed.database)
+        elif parsed.get_backend_name() == "postgresql":
+            self.engine = sqlalchemy_engine(url, pool_pre_ping=True)
+        else:
+            raise InputError(f"cannot use the database {parsed.get_backend_name()!r}: use sqlite or postgresql")
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that commits at the end and leaves nothing behind on an error."""
+        with _plain_errors(), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A consistent view that takes no write lock."""
+        with _plain_errors(), self.engine.connect().execution_options(**{_READ_ONLY: True}) as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+            yield connection
+
+    def close(self) -> None:
+        """Give every connection back."""
+        self.engine.dispose()
+
+
+def now_us(connection: Connection) -> int:
+    """The database's clock, microseconds UTC: the one clock that all writers of grants share.
+
+    SQLite's resolution is a millisecond; its database lives on the host of its writers, so it is the host's clock.
+    """
+    if connection.dialect.name == "sqlite":
+        query = "SELECT CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER) * 1000"
+    else:
+        query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    return int(connection.execute(text(query)).scalar_one())
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Turn what a person can act on into one line."""
+    try:
+        yield
+    except OperationalError as error:
+        reason = str(error.orig).strip().partition("\n")[0]
+        if "locked" in reason:
+            remedy = f"another process has held its lock for {_BUSY_TIMEOUT_MS // 1000} s; stop it or try again"
+        elif "no such table" in reason or "does not exist" in reason:
+            remedy = "run `gputab db upgrade`"
+        else:
+            remedy = "check `database_url` and that the server or file is there"
+        raise UnavailableError(f"cannot use the database: {reason}; {remedy}") from error
+
+
+def _sqlite_engine(url: str, file: str | None) -> Engine:
+    if not file or file == ":memory:":
+        raise InputError("cannot keep the ledger in memory: write sqlite:///FILE")
+    path = Path(file).absolute()
+    _refuse_network_file_system(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"cannot make the folder {str(path.parent)!r}: {error.strerror}") from error
+    engine = sqlalchemy_engine(url)
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    # sqlite3 would begin transactions by itself, and not before a SELECT; _begin_sqlite says when instead.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode=WAL",
+        "foreign_keys=ON",
+        "synchronous=FULL",
+        f"busy_timeout={_BUSY_TIMEOUT_MS}",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A deferred transaction that reads first and writes later fails at once where another has written between;
+    # taking the write lock at the start makes it wait instead.
+    read_only = connection.get_execution_options().get(_READ_ONLY, False)
+    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def _refuse_network_file_system(path: Path) -> None:
+    try:
+        mounts = [line.split() for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
+    except OSError:
+        return
+    points = [(fields[1], fields[2]) for fields in mounts if path.is_relative_to(fields[1])]
+    kind = max(points, key=lambda point: len(point[0]), default=("/", ""))[1]
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise InputError(
+            f"cannot keep SQLite on the {kind} file system of {str(path)!r}: its locks do not hold there; use a "
+            "local disk, or PostgreSQL"
+        )
