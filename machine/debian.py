@@ -32,25 +32,29 @@ def unpack(
     is returned as it is, offline too; one that holds others is made anew. The work is done in `into`.partial
     and moved at the end, so a folder with MARKER is whole. Safe against other processes that do the same.
 
-    Raises UnavailableError where apt is missing, no archive is known, or the packages cannot be fetched.
+    Raises UnavailableError where apt is missing, no archive is known, the packages cannot be fetched, or the
+    folder cannot be written.
     """
     into = into.resolve()
     if is_unpacked(packages, into, suite):
         return into
-    with exclusive(into.parent, progress):
-        if is_unpacked(packages, into, suite):
-            return into
-        _refuse_missing_tools()
-        codename = read_distribution(os_release).codename
-        partial = into.with_name(f"{into.name}.partial")
-        try:
-            archives = archives_of(codename, apt_folder)
-            tree = _fetch_from_any(archives, packages, suite or codename, partial, progress)
-            (tree / MARKER).write_text(_contents(packages, suite), encoding="utf-8")
-            shutil.rmtree(into, ignore_errors=True)
-            tree.rename(into)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    partial = into.with_name(f"{into.name}.partial")
+    try:
+        with exclusive(into.parent, progress):
+            if is_unpacked(packages, into, suite):
+                return into
+            _refuse_missing_tools()
+            codename = read_distribution(os_release).codename
+            try:
+                archives = archives_of(codename, apt_folder)
+                tree = _fetch_from_any(archives, packages, suite or codename, partial, progress)
+                (tree / MARKER).write_text(_contents(packages, suite), encoding="utf-8")
+                shutil.rmtree(into, ignore_errors=True)
+                tree.rename(into)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise UnavailableError(f"cannot unpack {' '.join(packages)} into '{into}': {error.strerror}") from error
     return into
 
 
@@ -94,13 +98,16 @@ def _fetch(archive: Archive, packages: Sequence[str], partial: Path, progress: P
     tree.mkdir()
     # -c is read after the machine's own configuration, so ours wins and its proxies stay in force.
     apt_get = ["apt-get", "-c", str(configuration), "--quiet=2"]
+    reachable = "check that the mirror is reachable"
     progress(f"reading the package lists of {' '.join(archive.suites)} (10 MB)")
-    _run([*apt_get, "update"], downloads, f"read the package lists for {names}")
+    _run([*apt_get, "update"], downloads, f"read the package lists for {names}", reachable)
     progress(f"fetching {names}")
-    _run([*apt_get, "download", *packages], downloads, f"fetch {names}")
+    _run([*apt_get, "download", *packages], downloads, f"fetch {names}", reachable)
     for package in sorted(downloads.glob("*.deb")):
         progress(f"unpacking {package.name}")
-        _run(["dpkg-deb", "--extract", str(package), str(tree)], downloads, f"unpack '{package.name}'")
+        _run(
+            ["dpkg-deb", "--extract", str(package), str(tree)], downloads, f"unpack '{package.name}'", "check the disk"
+        )
     return tree
 
 
@@ -143,9 +150,9 @@ Acquire::https::Timeout "20";
     return configuration
 
 
-def _run(command: Sequence[str], folder: Path, purpose: str) -> None:
+def _run(command: Sequence[str], folder: Path, purpose: str, remedy: str) -> None:
     done = run(command, folder=folder)
     if done.returncode != 0:
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()] or ["nothing"]
         said = next((line for line in lines if line.startswith(("E:", "Err:"))), lines[-1])
-        raise UnavailableError(f"cannot {purpose}: {command[0]} says '{said}'; check that the mirror is reachable")
+        raise UnavailableError(f"cannot {purpose}: {command[0]} says '{said}'; {remedy}")

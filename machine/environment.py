@@ -68,8 +68,11 @@ def set_up(checkout: Path, environment: Path, progress: Progress) -> None:
 def create(environment: Path, python: str, progress: Progress) -> None:
     """Make an empty environment of the interpreter `python`, with pip, over whatever was there.
 
-    The pip comes from Debian's python3-pip-whl where that interpreter cannot supply its own.
+    The pip comes from Debian's python3-pip-whl where that interpreter cannot supply its own. Raises InputError
+    where the folder holds something else: it would be deleted.
     """
+    if environment.is_dir() and any(environment.iterdir()) and not (environment / "pyvenv.cfg").is_file():
+        raise InputError(f"cannot make '{environment}': it holds something else; remove it or name another folder")
     shutil.rmtree(environment, ignore_errors=True)
     # Judged by what it made: without python3-venv it leaves a folder that looks like an environment.
     run([python, "-m", "venv", environment])
@@ -135,6 +138,9 @@ def main(arguments: Sequence[str]) -> int:
     except GputabError as error:
         _say(str(error))
         return 2 if isinstance(error, InputError) else 1
+    except OSError as error:
+        _say(f"cannot set up '{arguments[0]}': {error}")
+        return 1
     except KeyboardInterrupt:
         _say("stopped; the next `make setup` starts over")
         return 130

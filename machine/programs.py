@@ -61,7 +61,7 @@ VICTORIA_METRICS = Program(
     required_flags=("search.maxMemoryPerQuery",),
     minimum_version="1.95",
     package=DebianPackage("victoria-metrics", suite="trixie", release=13),
-    setting="victoriametrics_program",
+    setting="victoriametrics_binary",
     download_page="https://github.com/VictoriaMetrics/VictoriaMetrics/releases",
 )
 

@@ -137,6 +137,12 @@ def test_an_unreachable_mirror_is_told_in_one_line(package_archive: "PackageArch
     assert leftovers(tmp_path) == []
 
 
+def test_a_folder_that_cannot_be_made_is_told_in_one_line(package_archive: "PackageArchive", tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UnavailableError, match=r"cannot unpack greeter into '.*file/greeter': (Not a directory|File)"):
+        unpack_greeter(package_archive, tmp_path / "file" / "greeter")
+
+
 @pytest.mark.parametrize("absent", ["apt-get", "dpkg-deb"])
 def test_a_machine_without_the_tools_is_told_which(
     package_archive: "PackageArchive", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str

@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,15 +77,20 @@ def test_what_an_interrupted_run_left_is_made_anew(checkout: Path) -> None:
     assert can_import_tiny(environment)
 
 
-def test_a_step_that_fails_leaves_no_environment_that_looks_ready(
-    checkout: Path, capfd: pytest.CaptureFixture[str]
+def test_a_package_that_is_not_the_locked_one_is_refused_and_leaves_no_environment_that_looks_ready(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    backend: dict[str, Callable[[Path], str]] = {}
+    exec(BACKEND, backend)
+    backend["build_editable"](checkout)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(checkout))
     environment = checkout / ".venv"
-    (checkout / LOCK_FILE).write_text("tiny==1\n")
+    (checkout / LOCK_FILE).write_text(f"tiny==1 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(UnavailableError, match=r"pip ended with 1.*make setup"):
         set_up(checkout, environment, lambda line: None)
     assert not (environment / READY).exists()
-    assert "Hashes are required" in capfd.readouterr().err
+    assert "DO NOT MATCH THE HASHES" in capfd.readouterr().err
 
 
 def test_pip_comes_from_debian_where_python_has_none(tmp_path: Path, package_archive: "PackageArchive") -> None:
@@ -112,6 +118,15 @@ def test_a_folder_is_not_an_environment_by_its_looks(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to("/nowhere/python3")
     assert not has_pip(tmp_path), "a Python that was removed"
+
+
+def test_a_folder_with_something_else_in_it_is_not_deleted(checkout: Path) -> None:
+    precious = checkout / "thesis" / "chapter-1"
+    precious.parent.mkdir()
+    precious.touch()
+    with pytest.raises(InputError, match="it holds something else"):
+        set_up(checkout, precious.parent, print)
+    assert precious.exists()
 
 
 def test_a_folder_without_a_lock_file_is_refused_and_left_alone(tmp_path: Path) -> None:

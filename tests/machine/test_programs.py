@@ -8,6 +8,7 @@ import pytest
 from domain.errors import InputError, UnavailableError
 from machine.debian import MARKER, _contents
 from machine.programs import VICTORIA_METRICS, find_program, from_debian, from_path
+from settings.gputab import Settings
 
 FLAG = "search.maxMemoryPerQuery"
 
@@ -49,9 +50,7 @@ def test_an_explicit_program_comes_before_path(tmp_path: Path, monkeypatch: pyte
 def test_an_explicit_program_that_is_too_old_is_refused_by_the_flag_it_lacks(tmp_path: Path) -> None:
     """Nothing else is tried: an operator who chose a program is to know that it is not the one that runs."""
     old = install(tmp_path, HELP_OF_1_79)
-    with pytest.raises(
-        InputError, match=f"'{old}'.*victoriametrics_program.*lacks the flag -{FLAG}; use 1.95 or newer"
-    ):
+    with pytest.raises(InputError, match=f"'{old}'.*victoriametrics_binary.*lacks the flag -{FLAG}; use 1.95 or newer"):
         find_program(VICTORIA_METRICS, explicit=old, cache_folder=tmp_path, progress=no_progress)
 
 
@@ -65,6 +64,10 @@ def test_an_explicit_path_that_is_no_program_is_refused(tmp_path: Path) -> None:
     path.chmod(0o755)
     with pytest.raises(InputError, match="cannot be run: Exec format error"):
         find_program(VICTORIA_METRICS, explicit=path, cache_folder=tmp_path, progress=no_progress)
+
+
+def test_the_setting_that_errors_name_exists() -> None:
+    assert VICTORIA_METRICS.setting in Settings.model_fields
 
 
 def test_path_is_searched_under_upstreams_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +122,7 @@ def test_nothing_usable_is_an_error_with_the_page_the_setting_and_what_was_met(
     message = str(caught.value)
     assert f"'{old}' will not do: it lacks the flag -{FLAG}" in message
     assert VICTORIA_METRICS.download_page in message
-    assert "'victoriametrics_program'" in message
+    assert "'victoriametrics_binary'" in message
     assert "\n" not in message
 
 
