@@ -1,0 +1,1 @@
+"""Everything gputab knows about VictoriaMetrics: push, read back, and a private server."""

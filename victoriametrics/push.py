@@ -1,0 +1,130 @@
+"""Puts samples into VictoriaMetrics and finds out whether they stayed there."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from domain.clock import MICROSECONDS, Clock, SystemClock
+from domain.errors import InputError, UnavailableError
+from domain.period import format_instant
+from victoriametrics.connection import Connection
+from victoriametrics.metrics_page import MetricsPage
+
+# Below the 32 MiB that proxies before the server commonly take.
+BODY_LIMIT_BYTES = 30 * 2**20
+# The server's own bound where its build has no flag for it (lib/storage/storage.go).
+DEFAULT_FUTURE_RETENTION = "2d"
+
+PAGE_POLL_S = 0.1
+PAGE_TIMEOUT_S = 5.0
+
+
+class Pusher:
+    """Pushes bodies made by `encode` over one keep-alive client; safe to repeat, since equal samples merge."""
+
+    def __init__(self, url: str, client: httpx.Client | None = None, clock: Clock | None = None) -> None:
+        """A `client` that is given is not closed here. `clock` is only slept on."""
+        self._connection = Connection(url, client)
+        self._clock = clock or SystemClock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def push(self, body: bytes) -> None:
+        """Send JSON lines, in several requests where they are above 30 MiB.
+
+        Returns when the server has taken them, which is before a query sees them (up to 10 s, or `flush`) and
+        before they are on its disk (5 s). The server takes and drops lines it cannot hold: see `dropped_rows`.
+
+        Raises UnavailableError where it cannot take them now (push the same body again), InputError where it
+        never will.
+        """
+        for chunk in _chunks(body):
+            self._connection.post("/api/v1/import", "push samples", content=chunk)
+
+    def flush(self) -> None:
+        """Make everything pushed so far visible to queries. Costs the server a small part: not for each second."""
+        self._connection.get("/internal/force_flush", "flush samples")
+
+    def dropped_rows(self) -> dict[str, int]:
+        """How many rows the server has accepted and thrown away since it started, by reason.
+
+        The difference of two calls covers everything pushed between them, by others as well. Takes up to
+        about a second: the server shows its counters with that delay, so a page made after this call is
+        waited for.
+        """
+        first = self._page()
+        deadline_s = self._clock.monotonic_s() + PAGE_TIMEOUT_S
+        # Each page counts the requests for it, so no two are equal: another text is a newer page.
+        while (page := self._page()).text == first.text:
+            if self._clock.monotonic_s() >= deadline_s:
+                raise UnavailableError(
+                    f"cannot count dropped rows: the /metrics page of {page.url!r} stands still; "
+                    "let 'victoriametrics_url' point at the server itself, not at a cache"
+                )
+            self._clock.sleep_s(PAGE_POLL_S)
+        return page.dropped_rows
+
+    def retention_start_s(self, now_s: int) -> int:
+        """The first second the server keeps at `now_s`, by its -retentionPeriod. It moves on as time does."""
+        return _retention_start_s(self._page(), now_s)
+
+    def refuse_unkept(self, first_s: int, last_s: int, now_s: int) -> None:
+        """Raise InputError where the server would take samples at these seconds and drop them.
+
+        For an import to call before its first byte: the server keeps -retentionPeriod before `now_s` and two
+        days (or -futureRetention) after it, and answers 204 to the rest.
+        """
+        page = self._page()
+        start_s = _retention_start_s(page, now_s)
+        if first_s < start_s:
+            raise InputError(
+                f"cannot store samples of {_show(first_s)!r}: VictoriaMetrics at {page.url!r} keeps nothing from "
+                f"before {_show(start_s)!r}; start it with a -retentionPeriod above {page.flags['retentionPeriod']!r}"
+            )
+        end_s = now_s + int(page.duration_s("futureRetention", DEFAULT_FUTURE_RETENTION))
+        if last_s > end_s:
+            raise InputError(
+                f"cannot store samples of {_show(last_s)!r}: VictoriaMetrics at {page.url!r} takes nothing after "
+                f"{_show(end_s)!r}; check the unit and the zone of the times"
+            )
+
+    def _page(self) -> MetricsPage:
+        response = self._connection.get("/metrics", "read what the server says of itself")
+        return MetricsPage(self._connection.url, response.text)
+
+
+def _retention_start_s(page: MetricsPage, now_s: int) -> int:
+    # The server's own clock is up to a second past `now_s`.
+    return max(0, now_s + 1 - int(page.duration_s("retentionPeriod")))
+
+
+def _chunks(body: bytes) -> Iterator[bytes]:
+    start = 0
+    while start < len(body):
+        end = len(body)
+        if end - start > BODY_LIMIT_BYTES:
+            # Zero is "no newline there": a line longer than the limit goes whole and alone.
+            end = body.rfind(b"\n", start, start + BODY_LIMIT_BYTES) + 1 or body.find(b"\n", start) + 1 or end
+        yield body[start:end]
+        start = end
+
+
+def _show(second: int) -> str:
+    try:
+        return format_instant(second * MICROSECONDS)
+    except OverflowError:
+        return str(second)
