@@ -146,15 +146,15 @@ def _largest(geometry: MigGeometry, offered: tuple[str, ...], taken: int) -> Pla
     return Placeable(sm_count, vram_bytes)
 
 
-def geometry_of(model: str, vram_total_bytes: int) -> MigGeometry | None:
+def geometry_of(model: str, vram_total_bytes: int | None) -> MigGeometry | None:
     """The geometry of the card the driver calls `model`, such as 'NVIDIA H100 80GB HBM3'.
 
     None where the family is not known for certain: another name, or a size that does not hold the family's
-    full-card instance, or is over a tenth larger.
+    full-card instance, or is over a tenth larger. A size of None is one that a record does not tell.
     """
     geometry = _BY_MODEL.get(model.removeprefix("NVIDIA "))
-    if geometry is None:
-        return None
+    if geometry is None or vram_total_bytes is None:
+        return geometry
     full_bytes = geometry.full_card.vram_bytes
     return geometry if full_bytes <= vram_total_bytes <= full_bytes + full_bytes // 10 else None
 

@@ -93,3 +93,12 @@ def format_nano(amount_nano: int) -> str:
     whole, fraction = divmod(abs(amount_nano), NANO)
     decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")
     return f"{sign}{whole}.{decimals}"
+
+
+# ISO 4217 currencies without a minor unit of a hundredth; all others have two decimals.
+_MINOR_DIGITS = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "OMR": 3, "JOD": 3, "TND": 3}
+
+
+def minor_unit_nano(currency: str) -> int:
+    """The smallest amount that can be paid, in nano-units: a cent, a fen, a whole yen."""
+    return NANO // int(10 ** _MINOR_DIGITS.get(currency, 2))

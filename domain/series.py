@@ -99,6 +99,25 @@ COLLECTOR_QUEUED = Series(
 COLLECTOR_HOLES = Series(
     "collector_holes_total", "seconds", Kind.COUNTER, "seconds that were not sampled", ("node",), True
 )
+COLLECTOR_MISSED = Series(
+    "collector_missed_reads_total",
+    "seconds",
+    Kind.COUNTER,
+    "seconds in which one card gave no answer in time, while the others did",
+    ("node", "gpu_uuid"),
+    True,
+)
+COLLECTOR_REFUSED = Series(
+    "collector_refused_batches_total",
+    "batches",
+    Kind.COUNTER,
+    "seconds the store called unusable; they are set aside on disk",
+    ("node",),
+    True,
+)
+COLLECTOR_CLOCK_SKEW = Series(
+    "collector_clock_skew_seconds", "seconds", Kind.GAUGE, "the allocator's clock minus the node's", ("node",)
+)
 COLLECTOR_GARBAGE = Series(
     "collector_garbage_total",
     "readings",
@@ -113,6 +132,26 @@ GRANT_COMPUTE = Series(
     "gpu_grant_compute_ratio", "ratio", Kind.GAUGE, "share of the card's compute that is granted", GRANT
 )
 GRANT_VRAM = Series("gpu_grant_vram_bytes", "bytes", Kind.GAUGE, "VRAM that is granted", GRANT, True)
+
+ALLOCATOR_REQUESTS = Series(
+    "allocator_requests_total",
+    "requests",
+    Kind.COUNTER,
+    "requests answered, by route, method and status",
+    ("route", "method", "status"),
+    True,
+)
+ALLOCATOR_REFUSALS = Series(
+    "allocator_refusals_total",
+    "requests",
+    Kind.COUNTER,
+    "requests for capacity that no node could take",
+    ("kind",),
+    True,
+)
+ALLOCATOR_OPEN_GRANTS = Series(
+    "allocator_open_grants", "grants", Kind.GAUGE, "grants that have not ended", ("kind",), True
+)
 
 METER_LAG = Series("meter_lag_seconds", "seconds", Kind.GAUGE, "age of the last second the meter has rated", ("node",))
 METER_RESIDUAL_COMPUTE = Series(

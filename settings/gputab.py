@@ -17,7 +17,8 @@ from domain.slugs import check_name
 
 CONFIG_FILE = Path("gputab.toml")
 _PREFIX = "GPUTAB_"
-_SECRET = ("token", "database_url")
+# Values that may hold a password or a token; messages never repeat them.
+_SECRET = ("token", "database_url", "victoriametrics_url", "allocator_url")
 
 
 class Settings(BaseSettings):

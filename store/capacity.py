@@ -211,3 +211,10 @@ def _meets(table: Table, period: Period) -> Any:
 
 def _period(row: Row[Any]) -> Period:
     return Period(row.start_us, OPEN_END_US if row.end_us is None else row.end_us)
+
+
+def known_skus(connection: Connection, principal: Principal) -> frozenset[str]:
+    """Every SKU that a card or a grant carries."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    query = select(device_periods.c.sku).union(select(grants.c.sku))
+    return frozenset(connection.execute(query).scalars())

@@ -1,26 +1,14 @@
 """Tenants, their projects, and the price book each is rated by."""
 
-from dataclasses import dataclass
-from zoneinfo import ZoneInfo
-
 from sqlalchemy import Connection, insert, select
 
 from domain.errors import ConflictError, InputError, NotFoundError
 from domain.period import billing_zone
 from domain.slugs import check_slug
+from domain.tenants import Tenant
 from store.access import Principal, Role, record
 from store.tables.access import projects, tenant_books, tenants
 from store.tables.billing import price_books
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """A customer. `books` are (start_us, book) in order: the book in force from each instant on."""
-
-    tenant: str
-    zone: ZoneInfo
-    currency: str
-    books: tuple[tuple[int, str], ...]
 
 
 def create_tenant(

@@ -1,0 +1,57 @@
+# Every word that runs something; `make` alone lists them. Python and make are all that a machine needs:
+# set-up makes .venv out of requirements.lock and is not repeated until that file or pyproject.toml changes.
+
+PYTHON ?= python3
+DURATION ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test soak check fix lock clean
+
+help: ## List these words
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## Make the Python environment .venv (PYTHON=python3.12 to choose the interpreter)
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -m machine.environment $(VENV)
+
+# exec: without a shell in between, Ctrl-C and its exit code reach the demo itself.
+demo: $(READY) ## Collect, grant, meter and bill a fleet until Ctrl-C (DURATION=60 to end by itself)
+	@exec $(BIN)/gputab demo $(if $(DURATION),--duration $(DURATION))
+
+test: $(READY) ## Run the tests, with real servers on loopback
+	@$(BIN)/pytest
+
+soak: $(READY) ## Run every property test on fifty times as many examples
+	@$(BIN)/pytest -m hypothesis --hypothesis-profile=soak --timeout=0
+
+check: $(READY) ## Check format, lint, types and import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy .
+	$(BIN)/lint-imports
+
+fix: $(READY) ## Format, and mend what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Made in build/ and moved over the old lock at the end: one that failed half-way, or names a host, never takes its
+# place. The copy makes uv keep every version that may stay.
+lock: ## Bring requirements.lock to pyproject.toml (the one word that needs uv)
+	@command -v uv >/dev/null || { echo "cannot lock: uv is not on PATH; install it, such as by 'pip install uv'" >&2; exit 1; }
+	@mkdir -p build && cp requirements.lock build/requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--group dev pyproject.toml -o build/requirements.lock
+	@if grep -nE '://|^--' build/requirements.lock; then \
+		echo "cannot lock: the lines above name a host; unset the index in uv's own configuration" >&2; exit 1; fi
+	@mv build/requirements.lock requirements.lock
+
+clean: ## Remove .venv, caches and builds; .gputab (ledger, evidence, server programs) stays
+	rm -rf $(VENV) build dist
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.gputab/*' -type d -prune -exec rm -rf {} +

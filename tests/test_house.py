@@ -1,0 +1,299 @@
+"""House rules that no off-the-shelf linter knows, each a small scan of the sources.
+
+Every scan is tried on the checkout and on a snippet that breaks it. Rules that ruff can hold are in pyproject.toml;
+the last tests show that those are alive too.
+"""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from domain.series import CATALOGUE
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = sorted(init.parent.name for init in ROOT.glob("[!.]*/__init__.py"))
+
+LINES_MAX = 300
+FUNCTION_LINES_MAX = 70
+# Alembic writes these: one function per migration, as long as the tables are many.
+MIGRATIONS = "store/migrations/versions/"
+CATALOGUE_FILE = "domain/series.py"
+MONEY_PATH = (
+    "domain/money.py",
+    "domain/prices.py",
+    "meter/charges.py",
+    "meter/invoice_store.py",
+    "meter/invoices.py",
+    "meter/ledger_store.py",
+    "meter/measuring.py",
+    "meter/price_book.py",
+    "meter/price_store.py",
+    "meter/rating.py",
+    "meter/usage.py",
+)
+VAGUE_NAMES = {"common", "const", "constants", "helper", "helpers", "misc", "types", "util", "utils"}
+# Spelled apart, or this file would name them.
+FORBIDDEN_TEXT = (
+    "/".join(("", "work", "")),
+    ".".join(("pypi", "org")),
+    ".".join(("pythonhosted", "org")),
+    ".".join(("deb", "debian", "org")),
+    ".".join(("registry", "npmjs", "org")),
+)
+_NOT_TEXT = {".gif", ".parquet", ".png", ".pyc"}
+_SERIES_NAME = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(map(re.escape, CATALOGUE))})(?![A-Za-z0-9_])")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of the checkout; `path` is relative to its root, with slashes."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The parsed file."""
+        return ast.parse(self.text)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is Python that is shipped."""
+        return self.path.endswith(".py") and self.path.partition("/")[0] in PACKAGES
+
+
+def text_files(root: Path) -> Iterator[Path]:
+    """Every file of the checkout but pictures, caches, environments and what runs left behind."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name == ".ci" or not (name.startswith(".") or name in {"__pycache__", "build", "dist"})
+        )
+        yield from (Path(folder) / name for name in sorted(names) if Path(name).suffix not in _NOT_TEXT)
+
+
+def read_sources(root: Path) -> list[Source]:
+    """All of them, in order of path."""
+    return [Source(file.relative_to(root).as_posix(), file.read_text("utf-8")) for file in text_files(root)]
+
+
+SOURCES = read_sources(ROOT)
+
+
+def long_files(source: Source) -> Iterator[str]:
+    """One idea per file fits in 300 lines."""
+    lines = source.text.count("\n")
+    if source.is_product and lines > LINES_MAX and not source.path.startswith(MIGRATIONS):
+        yield f"{lines} lines"
+
+
+def long_functions(source: Source) -> Iterator[str]:
+    """A function fits on a screen: 70 lines."""
+    if source.is_product and not source.path.startswith(MIGRATIONS):
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    yield f"{node.lineno}: {node.name} has {lines} lines"
+
+
+def series_literals(source: Source) -> Iterator[str]:
+    """A series is named in the catalogue only; docstrings may speak of it."""
+    if not source.is_product or source.path == CATALOGUE_FILE:
+        return
+    prose = {id(node.value) for node in ast.walk(source.tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield from (f"{node.lineno}: {name!r}" for name in _SERIES_NAME.findall(node.value))
+
+
+def floats(source: Source) -> Iterator[str]:
+    """Money and the quantities it is made of are whole numbers, decimals and fractions."""
+    if source.path not in MONEY_PATH:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, float):
+            yield f"{node.lineno}: {node.value!r}"
+        elif isinstance(node, ast.Name) and node.id == "float":
+            yield f"{node.lineno}: float"
+        elif isinstance(node, ast.Attribute) and node.attr.lower().startswith("float"):
+            yield f"{node.lineno}: {node.attr}"
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not _begins_exact(node.left):
+            yield f"{node.lineno}: a quotient of what may be whole numbers is a float"
+
+
+def _begins_exact(dividend: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id in {"Decimal", "Fraction"} for node in ast.walk(dividend))
+
+
+def vague_names(source: Source) -> Iterator[str]:
+    """A module is named for its idea, never for the kind of thing in it."""
+    if source.path.endswith(".py"):
+        yield from (part for part in source.path.removesuffix(".py").split("/") if part in VAGUE_NAMES)
+
+
+def missing_docstrings(source: Source) -> Iterator[str]:
+    """Whatever is public states its contract; an implementation leaves that to its Protocol."""
+    if not source.is_product or source.path.startswith(MIGRATIONS):
+        return
+    if source.text.strip() and ast.get_docstring(source.tree) is None:
+        yield "1: the module"
+    owners: list[ast.Module | ast.ClassDef] = [source.tree]
+    owners += [node for node in source.tree.body if isinstance(node, ast.ClassDef)]
+    for owner in owners:
+        if isinstance(owner, ast.ClassDef) and owner.name.startswith("_"):
+            continue
+        for node in owner.body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            inherits = isinstance(owner, ast.ClassDef) and node.name in PROTOCOL_METHODS
+            if not node.name.startswith("_") and not inherits and ast.get_docstring(node) is None:
+                yield f"{node.lineno}: {node.name}"
+
+
+def protocol_methods(sources: list[Source]) -> frozenset[str]:
+    """Methods that a Protocol of ours documents."""
+    return frozenset(
+        method.name
+        for source in sources
+        if source.is_product
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "Protocol" for b in node.bases)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(method)
+    )
+
+
+PROTOCOL_METHODS = protocol_methods(SOURCES)
+
+
+def machine_paths_and_mirrors(source: Source) -> Iterator[str]:
+    """What is true of one machine or one mirror only is written nowhere."""
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        yield from (f"{number}: {text}" for text in FORBIDDEN_TEXT if text in line)
+
+
+def fixed_examples(source: Source) -> Iterator[str]:
+    """A property scales the profile's `max_examples`, so that `make soak` reaches it."""
+    if not source.path.startswith("tests/") or not source.path.endswith(".py") or source.path == "tests/conftest.py":
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.keyword) and node.arg == "max_examples" and isinstance(node.value, ast.Constant):
+            yield f"{node.value.lineno}: write settings().max_examples * {node.value.value!r} // 100"
+
+
+Scan = Callable[[Source], Iterator[str]]
+SCANS: tuple[Scan, ...] = (
+    long_files,
+    long_functions,
+    series_literals,
+    floats,
+    vague_names,
+    missing_docstrings,
+    machine_paths_and_mirrors,
+    fixed_examples,
+)
+
+
+@pytest.mark.parametrize("scan", SCANS)
+def test_the_checkout_keeps_the_rule(scan: Scan) -> None:
+    assert [f"{source.path}:{finding}" for source in SOURCES for finding in scan(source)] == []
+
+
+def test_the_scans_look_at_files_that_are_there() -> None:
+    """A file that was renamed would else be let pass for ever."""
+    assert {*MONEY_PATH, CATALOGUE_FILE} <= {source.path for source in SOURCES}
+
+
+BREAKS = {
+    "a long file": (long_files, "meter/x.py", "x = 1\n" * (LINES_MAX + 1), 1),
+    "a long function": (long_functions, "meter/x.py", "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX, 1),
+    "a series name": (series_literals, "meter/x.py", 'NAME = "gpu_up"\n', 1),
+    "series in a query": (series_literals, "meter/x.py", 'q = f"max(gpu_up{{node={n}}}) + gpu_power_watts"\n', 2),
+    "a float": (floats, "meter/rating.py", "amount = 0.5\n", 1),
+    "a call of float": (floats, "domain/money.py", "amount = float('0.5')\n", 1),
+    "a column of floats": (floats, "meter/measuring.py", "cast(pl.Float64)\n", 1),
+    "a quotient": (floats, "domain/money.py", "amount = quantity / whole\n", 1),
+    "a vague module": (vague_names, "meter/utils.py", "", 1),
+    "a vague folder": (vague_names, "tests/common/test_x.py", "", 1),
+    "a bare module, class, method": (missing_docstrings, "meter/x.py", "class Charge:\n  def rate(self): pass\n", 3),
+    "a bare function": (missing_docstrings, "meter/x.py", '"""X."""\ndef rate(): pass\n', 1),
+    "a path of one machine": (machine_paths_and_mirrors, "docs/x.md", f"see {FORBIDDEN_TEXT[0]}x", 1),
+    "a mirror": (machine_paths_and_mirrors, "Makefile", f"URL = https://{FORBIDDEN_TEXT[1]}/simple", 1),
+    "a fixed number of examples": (
+        fixed_examples,
+        "tests/meter/test_x.py",
+        "@settings(max_examples=60)\ndef f(): 1\n",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_a_break_of_the_rule_is_seen(case: str) -> None:
+    scan, path, text, findings = BREAKS[case]
+    assert len(list(scan(Source(path, text)))) == findings
+
+
+KEEPS = {
+    "a scaled number of examples": (
+        fixed_examples,
+        "tests/meter/test_x.py",
+        "@settings(max_examples=settings().max_examples // 2)\ndef f(): 1\n",
+    ),
+    "a long test": (long_files, "tests/meter/test_x.py", "x = 1\n" * (LINES_MAX + 1)),
+    "a full function": (long_functions, "meter/x.py", "def f():\n" + "    x = 1\n" * (FUNCTION_LINES_MAX - 1)),
+    "a series in a docstring": (series_literals, "meter/x.py", '"""While `gpu_up` is 1."""\n'),
+    "a longer word": (series_literals, "meter/x.py", 'NAME = "my_gpu_up_to_date"\n'),
+    "a quotient of a fraction": (floats, "domain/money.py", "amount = Fraction(price) * quantity / whole\n"),
+    "a float outside money": (floats, "collector/x.py", "ratio = 0.5\n"),
+    "a private function": (missing_docstrings, "meter/x.py", '"""X."""\ndef _rate(): pass\n'),
+    "a method of a Protocol": (
+        missing_docstrings,
+        "meter/x.py",
+        '"""X."""\nclass C:\n  """C."""\n  def now_us(self): pass\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KEEPS)
+def test_what_looks_like_a_break_is_let_pass(case: str) -> None:
+    scan, path, text = KEEPS[case]
+    assert list(scan(Source(path, text))) == []
+
+
+def refusals(path: str, text: str) -> list[str]:
+    """The codes of the ruff rules that the text breaks as a file of that path."""
+    ruff = Path(sys.executable).parent / "ruff"
+    command: list[str | Path] = [ruff, "check", "--no-cache", "--output-format=concise", "--stdin-filename", path, "-"]
+    done = subprocess.run(command, input=text, cwd=ROOT, capture_output=True, text=True, check=False)
+    return re.findall(r":\d+:\d+: ([A-Z]+\d+)", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "code"),
+    [
+        ("meter/x.py", "from . import rating\n\nrating.rate()\n", "TID252"),
+        ("meter/x.py", "import time\n\ntime.time()\n", "TID251"),
+        ("meter/x.py", "import os\n\nos.environ.copy()\n", "TID251"),
+        ("meter/x.py", "import sqlalchemy\n\nsqlalchemy.select()\n", "TID251"),
+        ("allocator/x.py", "import pynvml\n\npynvml.nvmlInit()\n", "TID251"),
+    ],
+)
+def test_ruff_holds_the_borders(path: str, text: str, code: str) -> None:
+    """Relative imports, the clock, the environment, the database and NVML each have one home."""
+    assert refusals(path, text) == [code]
+
+
+def test_ruff_lets_the_homes_be() -> None:
+    assert refusals("domain/clock.py", "import time\n\ntime.time()\n") == []
+    assert refusals("meter/ledger_store.py", "import sqlalchemy\n\nsqlalchemy.select()\n") == []
