@@ -37,7 +37,7 @@ check: $(READY) ## Check format, lint, types and import directions
 	$(BIN)/lint-imports
 
 fix: $(READY) ## Format, and mend what lint can mend
-	$(BIN)/ruff check --fix .
+	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
 # Made in build/ and moved over the old lock at the end: one that failed half-way, or names a host, never takes its

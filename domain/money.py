@@ -18,8 +18,8 @@ UNITS: dict[str, tuple[str, int]] = {
     "GiB-second": ("byte-seconds", 2**30),
 }
 
-# Bounds that keep every product of rating inside 127 bits and every charge inside a BIGINT.
-_PRICE_MAX = Decimal(1_000_000)
+# Bounds that keep every charge of an hour inside a BIGINT, on cards of up to a TiB.
+_HOURLY_PRICE_MAX = 1_000_000
 _PRICE_DECIMALS_MAX = 12
 
 
@@ -51,7 +51,7 @@ class Quote:
 
 def parse_quote(price: object, unit: object) -> Quote:
     """The quote of a price book's cell; a float is refused because it is no longer what was written."""
-    if unit not in UNITS:
+    if not isinstance(unit, str) or unit not in UNITS:
         raise InputError(f"cannot use the unit {unit!r}: write one of {', '.join(UNITS)}")
     if not isinstance(price, str):
         raise InputError(f'cannot use the price {price!r}: write it in quotes, such as price: "2.20"')
@@ -62,9 +62,12 @@ def parse_quote(price: object, unit: object) -> Quote:
     if not amount.is_finite() or amount < 0:
         raise InputError(f"cannot use the price {price!r}: it must be a number, zero or more")
     exponent = amount.as_tuple().exponent
-    if amount > _PRICE_MAX or (isinstance(exponent, int) and -exponent > _PRICE_DECIMALS_MAX):
-        raise InputError(f"cannot use the price {price!r}: at most {_PRICE_MAX} and {_PRICE_DECIMALS_MAX} decimals")
-    return Quote(amount, str(unit))
+    price_max = _HOURLY_PRICE_MAX if unit.endswith("-hour") else _HOURLY_PRICE_MAX // 3_600
+    if amount > price_max or (isinstance(exponent, int) and -exponent > _PRICE_DECIMALS_MAX):
+        raise InputError(
+            f"cannot use the price {price!r}: at most {price_max} per {unit} and {_PRICE_DECIMALS_MAX} decimals"
+        )
+    return Quote(amount, unit)
 
 
 def round_half_even(value: Fraction) -> int:
@@ -96,7 +99,11 @@ def format_nano(amount_nano: int) -> str:
 
 
 # ISO 4217 currencies without a minor unit of a hundredth; all others have two decimals.
-_MINOR_DIGITS = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "ISK": 0, "KWD": 3, "BHD": 3, "OMR": 3, "JOD": 3, "TND": 3}
+_MINOR_DIGITS = {
+    **dict.fromkeys("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(), 0),
+    **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
+    **dict.fromkeys("CLF UYW".split(), 4),
+}
 
 
 def minor_unit_nano(currency: str) -> int:

@@ -1,9 +1,11 @@
 """Instants and half-open UTC intervals, in integer microseconds."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from domain.clock import MICROSECONDS
@@ -12,6 +14,9 @@ from domain.errors import InputError
 HOUR_S = 3_600
 HOUR_US = HOUR_S * MICROSECONDS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The instants that a calendar can name: years 1 to 9999 in UTC.
+_FIRST_S, _AFTER_S = -62_135_596_800, 253_402_300_800
+_BELOW_A_MICROSECOND = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,7 +53,9 @@ class Period:
         return Period(start_us, end_us) if start_us < end_us else None
 
     def hours(self) -> Iterator["Period"]:
-        """The UTC clock hours that the period touches, each one whole, in order."""
+        """The UTC clock hours that the period touches, each one whole, in order; an empty one touches none."""
+        if self.start_us == self.end_us:
+            return
         hour_us = self.start_us // HOUR_US * HOUR_US
         while hour_us < self.end_us:
             yield Period(hour_us, hour_us + HOUR_US)
@@ -63,16 +70,35 @@ def ceil_second(instant_us: int) -> int:
 def parse_instant(text: str) -> int:
     """Microseconds UTC of an ISO 8601 time with an offset, or of epoch seconds (fractions allowed).
 
-    A time without an offset is refused: whose noon it is cannot be guessed. Epoch second 0 is a time.
+    A time without an offset is refused: whose noon it is cannot be guessed. Epoch second 0 is a time. Finer than
+    a microsecond is refused, and so is what lies outside the years 1 to 9999, such as epoch microseconds.
     """
     text = text.strip()
     try:
-        scaled = Decimal(text) * MICROSECONDS
+        seconds = Decimal(text)
     except InvalidOperation:
-        return _parse_iso(text)
-    if not scaled.is_finite() or scaled != scaled.to_integral_value():
-        raise InputError(f"cannot read {text!r} as epoch seconds: at most six decimals, finite")
-    return int(scaled)
+        instant_us = _parse_iso(text)
+    else:
+        instant_us = _parse_epoch(text, seconds)
+    if not _FIRST_S * MICROSECONDS <= instant_us < _AFTER_S * MICROSECONDS:
+        raise _unreachable(text)
+    return instant_us
+
+
+def _parse_epoch(text: str, seconds: Decimal) -> int:
+    if not seconds.is_finite():
+        raise InputError(f"cannot read {text!r} as epoch seconds: write a finite number")
+    if not _FIRST_S <= seconds < _AFTER_S:
+        raise _unreachable(text)
+    # A fraction is exact where a product of decimals would be rounded to 28 digits.
+    instant_us = Fraction(seconds) * MICROSECONDS
+    if instant_us.denominator != 1:
+        raise InputError(f"cannot read {text!r} as epoch seconds: write at most six decimals")
+    return int(instant_us)
+
+
+def _unreachable(text: str) -> InputError:
+    return InputError(f"cannot use the time {text!r}: it is outside the years 1 to 9999; epoch times are in seconds")
 
 
 def _parse_iso(text: str) -> int:
@@ -85,6 +111,8 @@ def _parse_iso(text: str) -> int:
         ) from error
     if moment.tzinfo is None:
         raise InputError(f"cannot use the naive time {text!r}: add its offset, such as {text}Z or {text}+08:00")
+    if _BELOW_A_MICROSECOND.search(text):
+        raise InputError(f"cannot use the time {text!r}: write at most six decimals of a second")
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -115,14 +143,20 @@ def next_midnight_us(instant_us: int, zone: ZoneInfo) -> int:
     Where daylight saving skips midnight, the first instant of the new day counts.
     """
     day_after = billing_date(instant_us, zone) + timedelta(days=1)
-    return day_start_us(day_after, zone)
+    midnight_us = day_start_us(day_after, zone)
+    # A clock that was put back across midnight strikes it a second time.
+    return midnight_us if midnight_us > instant_us else _midnight_us(day_after, zone, fold=1)
 
 
 def day_start_us(day: date, zone: ZoneInfo) -> int:
     """The first instant of the calendar day in the zone."""
     # Where the zone skips midnight, fold 0 reads the wall clock by the offset before the gap: the gap's own
     # instant, with which the new day begins.
-    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+    return _midnight_us(day, zone, fold=0)
+
+
+def _midnight_us(day: date, zone: ZoneInfo, fold: int) -> int:
+    midnight = datetime(day.year, day.month, day.day, tzinfo=zone, fold=fold)
     return (midnight.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -130,7 +164,7 @@ def month_period(month: str, zone: ZoneInfo) -> Period:
     """The period of a month written YYYY-MM, from its first to the next month's first midnight in the zone."""
     try:
         first = date.fromisoformat(f"{month}-01")
-    except ValueError as error:
+        following = (first + timedelta(days=31)).replace(day=1)
+    except (ValueError, OverflowError) as error:
         raise InputError(f"cannot read {month!r} as a month: write YYYY-MM, such as 2026-01") from error
-    following = (first + timedelta(days=31)).replace(day=1)
     return Period(day_start_us(first, zone), day_start_us(following, zone))

@@ -128,7 +128,9 @@ def check_overlaps(rates: Iterable[Rate]) -> None:
     """Raise InputError where two rates of the same scope are in force at the same time."""
     by_scope: dict[tuple[str, str, str | None, str | None], list[Rate]] = {}
     for rate in rates:
-        by_scope.setdefault(rate.scope, []).append(rate)
+        # One that was ended where it began is never in force.
+        if rate.start_us < rate.period.end_us:
+            by_scope.setdefault(rate.scope, []).append(rate)
     for same in by_scope.values():
         same.sort(key=lambda rate: rate.start_us)
         for earlier, later in pairwise(same):

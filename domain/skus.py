@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from domain.errors import InputError
+from domain.slugs import check_slug
 from domain.units import GIB
+
+_ROW = {"name": str, "model": str, "vram_gib": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +40,12 @@ def load_skus(path: Path | None = None) -> SkuTable:
     """The table of the file, or the one gputab ships where `path` is None."""
     try:
         text = path.read_text("utf-8") if path else (resources.files("domain") / "skus.toml").read_text("utf-8")
-        rows = tomllib.loads(text).get("sku", [])
+        content = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"cannot read the SKU table {str(path)!r}: {error}") from error
+    rows = content.pop("sku", [])
+    if content or not isinstance(rows, list):
+        raise InputError(f"cannot use the SKU table {str(path)!r}: write [[sku]] rows and nothing else")
     by_card: dict[tuple[str, int], str] = {}
     for row in rows:
         key, name = _read_row(row)
@@ -48,10 +54,11 @@ def load_skus(path: Path | None = None) -> SkuTable:
     return SkuTable(by_card)
 
 
-def _read_row(row: dict[str, Any]) -> tuple[tuple[str, int], str]:
-    if set(row) != {"name", "model", "vram_gib"} or not isinstance(row["vram_gib"], int):
+def _read_row(row: Any) -> tuple[tuple[str, int], str]:
+    if not isinstance(row, dict) or {key: type(value) for key, value in row.items()} != _ROW:
         raise InputError(f"cannot use the SKU row {row!r}: it needs name, model and vram_gib (a whole number)")
-    return (str(row["model"]).lower(), row["vram_gib"]), str(row["name"])
+    # A slash begins a MIG profile, and a star is every SKU.
+    return (row["model"].lower(), row["vram_gib"]), check_slug("SKU", row["name"])
 
 
 def _made_up(model: str, gib: int) -> str:

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from domain.errors import GputabError, InputError
-from gputab.commands import database, tenants
+from gputab.commands import alloc, allocations, bills, collect, database, demo, meter, prices, samples, serve, tenants
 from gputab.output import say
 
 app = typer.Typer(
@@ -19,6 +19,16 @@ app = typer.Typer(
 app.add_typer(database.app, name="db")
 app.add_typer(tenants.tenant_app, name="tenant")
 app.add_typer(tenants.token_app, name="token")
+app.add_typer(prices.app, name="prices")
+app.command("collect")(collect.collect)
+app.add_typer(samples.app, name="samples")
+app.command("allocator")(serve.serve)
+app.add_typer(alloc.app, name="alloc")
+app.add_typer(allocations.app, name="allocations")
+app.add_typer(meter.app, name="meter")
+app.command("usage")(bills.usage)
+app.command("invoice")(bills.invoice)
+app.command("demo")(demo.demo)
 
 
 def main() -> None:

@@ -5,14 +5,17 @@ from contextlib import contextmanager
 
 import httpx
 
-from domain.clock import Clock, SystemClock
+from domain.clock import MICROSECONDS, Clock, SystemClock
 from domain.errors import AccessError
+from domain.period import HOUR_S, HOUR_US
 from domain.skus import SkuTable, load_skus
+from meter.stored_observations import StoredObservations
+from meter.windows import SettleRules, WindowRater
 from settings.gputab import Settings, load_settings
+from store.access import Principal
 from store.database import Database
 from store.migrate import check
-
-__all__ = ["clock", "http_client", "open_database", "settings", "sku_table", "token"]
+from victoriametrics.read import Reader
 
 # One attempt must not outlive the patience of a person at a terminal.
 _TIMEOUT_SECONDS = 30.0
@@ -54,3 +57,15 @@ def token(config: Settings) -> str:
     if config.token is None:
         raise AccessError("cannot ask the allocator without a token: set GPUTAB_TOKEN", authenticated=False)
     return config.token.get_secret_value()
+
+
+@contextmanager
+def window_rater(config: Settings, database: Database, principal: Principal) -> Iterator[WindowRater]:
+    """The meter over the sample store of the settings."""
+    with Reader(config.victoriametrics_url) as reader:
+        lookback_s = (config.settle_deadline_hours + 1) * HOUR_S
+        observations = StoredObservations(reader, lookback_s=lookback_s, clock=clock())
+        rules = SettleRules(
+            grace_us=config.settle_grace_seconds * MICROSECONDS, deadline_us=config.settle_deadline_hours * HOUR_US
+        )
+        yield WindowRater(database, principal, observations, config.evidence_path, rules)

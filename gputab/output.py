@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -17,6 +18,8 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
 
+
+_WIDE = 200
 
 Format = Annotated[OutputFormat, typer.Option("--format", help="a table for people, or JSON")]
 
@@ -31,19 +34,26 @@ def print_rows(
 ) -> None:
     """Print rows; `columns` maps a row's key to its heading in the table, where None shows as a dash.
 
+    A column that no row fills is left out of the table.
+
     JSON is one object: `rows` with every key of each row (integers of any size), and what `extra` holds.
     """
     if output is OutputFormat.JSON:
         json.dump({"rows": [dict(row) for row in rows], **(extra or {})}, sys.stdout, indent=1, default=str)
         sys.stdout.write("\n")
         return
-    table = Table(title=title or None, title_justify="left", header_style="bold")
-    for key, heading in columns.items():
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = [key for key in columns if not rows or any(row.get(key) not in (None, "") for row in rows)]
+    for key in shown:
         numeric = any(isinstance(row.get(key), int) for row in rows)
-        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(columns[key], justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(_cell(row.get(key)) for key in columns))
-    Console().print(table)
+        table.add_row(*(_cell(row.get(key)) for key in shown))
+    # A pipe or a file has no width to keep to.
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    if title:
+        console.print(title, style="bold", markup=False)
+    console.print(table if rows else "nothing to show")
 
 
 def say(message: str) -> None:

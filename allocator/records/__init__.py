@@ -1,0 +1,1 @@
+"""Allocation records of others as CSV: reading, checking, storing, writing them out again."""

@@ -1,0 +1,234 @@
+"""The allocation CSV: columns by name, one row a grant."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TextIO, TypeVar
+
+from allocator.records.problems import Problems
+from allocator.request import check_labels
+from domain.errors import InputError
+from domain.grants import Grant, GrantKind
+from domain.mig import SLICES_MAX
+from domain.period import format_instant, parse_instant
+from domain.slugs import check_name, check_slug
+from domain.units import MIB, WHOLE_GPU_UNITS, milli_gpu
+
+REQUIRED_COLUMNS = (
+    "allocation",
+    "tenant",
+    "project",
+    "node",
+    "gpu_uuid",
+    "model",
+    "kind",
+    "milli_gpu",
+    "vram_mib",
+    "mig_profile",
+    "start",
+    "end",
+)
+OPTIONAL_COLUMNS = ("mig_uuid", "mig_start", "labels", "source_id")
+COLUMNS = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS)
+
+_VRAM_MIB_MAX = 2**33 - 1
+_MODEL_CHARACTERS_MAX = 128
+# The last instant of the year 9999, which is the last that ISO 8601 and Python can write.
+_INSTANT_MAX_US = 253_402_300_800 * 1_000_000 - 1
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the file. None is an empty cell; `end_us` None is a grant that goes on.
+
+    `labels` is canonical JSON. `milli_gpu` and `vram_bytes` are as written, if they are.
+    """
+
+    line: int
+    allocation: str
+    tenant: str
+    project: str
+    node: str
+    gpu_uuid: str | None
+    model: str
+    kind: GrantKind
+    milli_gpu: int | None
+    vram_bytes: int | None
+    mig_profile: str | None
+    start_us: int
+    end_us: int | None
+    mig_uuid: str | None
+    mig_start: int | None
+    labels: str
+    source_id: str | None
+
+
+def read_rows(lines: Iterable[str], problems: Problems) -> list[Row]:
+    """The rows of a CSV file that are sound by themselves; what is wrong with the others goes to `problems`.
+
+    Raises InputError where the header is not one.
+    """
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = next(reader, [])
+        _check_header(header)
+        rows = []
+        for cells in reader:
+            if not cells:  # a blank line holds no row
+                continue
+            if len(cells) != len(header):
+                problems.add(reader.line_num, f"{len(cells)} cells under {len(header)} columns")
+                continue
+            try:
+                rows.append(_read_row(reader.line_num, dict(zip(header, map(str.strip, cells), strict=True))))
+            except InputError as error:
+                problems.add(reader.line_num, str(error))
+    except csv.Error as error:
+        raise InputError(f"cannot read line {reader.line_num} as CSV: {error}; save the file as plain CSV") from error
+    return rows
+
+
+def write_rows(file: TextIO, rows: Iterable[Sequence[str]]) -> None:
+    """The file of these rows, each with a cell for every one of `COLUMNS`."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(rows)
+
+
+def grant_cells(grant: Grant, mig_start: int | None, labels: str, source_id: str | None) -> Sequence[str]:
+    """The row of a grant, which reads back as the same grant."""
+    return (
+        grant.allocation,
+        grant.tenant,
+        grant.project,
+        grant.node,
+        grant.gpu_uuid or "",
+        grant.model,
+        grant.kind,
+        str(milli_gpu(grant.compute_units, grant.compute_units_total)),
+        _format_mib(grant.vram_bytes),
+        grant.sku.partition("/")[2] if grant.kind is GrantKind.MIG else "",
+        format_instant(grant.start_us),
+        "" if grant.end_us is None else format_instant(grant.end_us),
+        grant.mig_uuid or "",
+        "" if mig_start is None else str(mig_start),
+        "" if labels == "{}" else labels,
+        source_id or "",
+    )
+
+
+def _check_header(header: Sequence[str]) -> None:
+    unknown = [name for name in header if name not in COLUMNS]
+    missing = [name for name in REQUIRED_COLUMNS if name not in header]
+    if unknown:
+        raise InputError(f"cannot use the column {unknown[0]!r}: the columns are {', '.join(COLUMNS)}")
+    if missing:
+        raise InputError(f"cannot find the column {missing[0]!r}: write a header with {', '.join(REQUIRED_COLUMNS)}")
+    if len(set(header)) < len(header):
+        raise InputError(f"cannot use a header that names a column twice: {', '.join(header)}")
+
+
+def _read_row(line: int, cells: Mapping[str, str]) -> Row:
+    def optional(name: str, read: Callable[[str], _Value]) -> _Value | None:
+        return read(cells[name]) if cells.get(name) else None
+
+    row = Row(
+        line=line,
+        allocation=check_name("allocation", cells["allocation"]),
+        tenant=check_slug("tenant", cells["tenant"]),
+        project=check_slug("project", cells["project"]),
+        node=optional("node", lambda text: check_name("node", text)) or "",
+        gpu_uuid=optional("gpu_uuid", lambda text: check_name("GPU UUID", text)),
+        model=_read_model(cells["model"]),
+        kind=_read_kind(cells["kind"]),
+        milli_gpu=optional("milli_gpu", lambda text: _read_whole("milli_gpu", text, WHOLE_GPU_UNITS)),
+        vram_bytes=optional("vram_mib", _read_mib),
+        mig_profile=optional("mig_profile", lambda text: check_name("MIG profile", text)),
+        start_us=_read_instant(cells["start"]),
+        end_us=optional("end", _read_instant),
+        mig_uuid=optional("mig_uuid", lambda text: check_name("MIG UUID", text)),
+        mig_start=optional("mig_start", lambda text: _read_whole("mig_start", text, SLICES_MAX - 1)),
+        labels=optional("labels", _read_labels) or "{}",
+        source_id=optional("source_id", lambda text: check_name("source_id", text)),
+    )
+    for problem in _contradictions(row):
+        raise InputError(problem)
+    return row
+
+
+def _contradictions(row: Row) -> Iterator[str]:
+    if row.end_us is not None and row.end_us < row.start_us:
+        yield f"it ends at {format_instant(row.end_us)!r}, before it starts at {format_instant(row.start_us)!r}"
+    if row.gpu_uuid is not None and not row.node:
+        yield f"the node of the card {row.gpu_uuid!r} is missing"
+    if row.kind is GrantKind.WHOLE and row.milli_gpu not in (None, WHOLE_GPU_UNITS):
+        yield f"a whole card of {row.milli_gpu!r} milli-GPU: write 1000, or the kind share"
+    if row.kind is GrantKind.SHARE and not 0 < (row.milli_gpu or 0) < WHOLE_GPU_UNITS:
+        yield f"a share of {row.milli_gpu!r} milli-GPU: write 1 to 999, or the kind whole"
+    if (row.kind is GrantKind.MIG) != (row.mig_profile is not None):
+        yield f"the MIG profile {row.mig_profile!r} with the kind {row.kind}: it goes with the kind mig, always"
+    if row.kind is not GrantKind.MIG and (row.mig_uuid is not None or row.mig_start is not None):
+        yield f"a MIG instance with the kind {row.kind}: write the kind mig"
+    if row.mig_uuid is not None and row.gpu_uuid is None:
+        yield f"the card of the MIG instance {row.mig_uuid!r} is missing"
+
+
+def _read_kind(text: str) -> GrantKind:
+    try:
+        return GrantKind(text)
+    except ValueError as error:
+        raise InputError(f"cannot use the kind {text!r}: write {', '.join(GrantKind)}") from error
+
+
+def _read_model(text: str) -> str:
+    if not text.isprintable() or len(text) > _MODEL_CHARACTERS_MAX:
+        raise InputError(f"cannot use the model {text[:40]!r}: write the name the driver gives")
+    return text
+
+
+def _read_whole(name: str, text: str, largest: int) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) > largest:
+        raise InputError(f"cannot use {name} {text!r}: write a whole number from 0 to {largest}")
+    return int(text)
+
+
+def _read_mib(text: str) -> int:
+    try:
+        number = Decimal(text)
+    except InvalidOperation as error:
+        raise InputError(f"cannot read vram_mib {text!r}: write a number of MiB (2^20 bytes)") from error
+    if number.is_finite() and 0 <= number <= _VRAM_MIB_MAX:
+        exact_bytes = Fraction(number) * MIB
+        if exact_bytes.denominator == 1:
+            return int(exact_bytes)
+    raise InputError(f"cannot use vram_mib {text!r}: it must be whole bytes, 0 or more (1 MiB is 2^20 bytes)")
+
+
+def _format_mib(vram_bytes: int) -> str:
+    # A count of 2^-20ths has at most 20 decimals, so this is exact and _read_mib gives the bytes back.
+    whole, rest = divmod(vram_bytes, MIB)
+    return f"{whole}.{rest * 10**20 // MIB:020d}".rstrip("0").rstrip(".")
+
+
+def _read_instant(text: str) -> int:
+    # As a power of ten, a short cell could be a number of a million digits.
+    instant_us = -1 if "e" in text.lower() else parse_instant(text)
+    if not 0 <= instant_us <= _INSTANT_MAX_US:
+        raise InputError(f"cannot use the time {text!r}: write one from 1970 to 9999")
+    return instant_us
+
+
+def _read_labels(text: str) -> str:
+    try:
+        labels = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"cannot read the labels {text!r}: write a JSON object of strings") from error
+    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+        raise InputError(f"cannot use the labels {text!r}: write a JSON object of strings")
+    check_labels(labels)
+    return json.dumps(labels, sort_keys=True)

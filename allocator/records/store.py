@@ -1,0 +1,183 @@
+"""Keeping allocation records: what a source says of an allocation replaces what it said before."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from allocator.allocation_store import SERVICE
+from allocator.records.assemble import Assembled, assemble
+from allocator.records.changes import AllocationRecord
+from allocator.records.csv_rows import Row, grant_cells
+from allocator.records.overlaps import Claim, find_overlaps
+from allocator.records.problems import Problems
+from allocator.records.recorded_store import load_grants_on, load_records, refuse_closed_hours, write_records
+from allocator.records.resolve import KnownHardware
+from allocator.stock_store import lock_cards
+from domain.errors import ConflictError, InputError
+from domain.grants import OPEN_END_US
+from domain.period import Period
+from domain.skus import SkuTable
+from domain.slugs import check_name
+from store.access import Principal, Role, record
+from store.capacity import load_device_periods, load_mig_periods, read_grant
+from store.database import now_us
+from store.tables.capacity import allocations, grants
+from store.tenants import create_project, create_tenant, load_projects, load_tenants
+
+
+@dataclass(frozen=True, slots=True)
+class NewTenants:
+    """How an import creates the tenants it does not find: billing zone and currency, for ever."""
+
+    zone: str
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """What an import did: allocations by what became of them, and the grants it read, some without a device."""
+
+    added: int
+    replaced: int
+    unchanged: int
+    grants: int
+    record_only: int
+
+
+def import_records(
+    connection: Connection,
+    principal: Principal,
+    rows: Sequence[Row],
+    problems: Problems,
+    *,
+    source: str,
+    skus: SkuTable,
+    new_tenants: NewTenants | None = None,
+) -> ImportOutcome:
+    """Store the rows, in the caller's write transaction; `problems` are those met in reading them.
+
+    Replaces what the same source said of these allocations; the same rows again change nothing. `new_tenants`
+    None: an unknown tenant or project is a problem. Raises InputError with every problem of the file,
+    ConflictError for an allocation of another source and for what would change a closed hour.
+    """
+    principal.require(Role.OPERATOR)
+    if check_name("source", source) == SERVICE:
+        raise InputError(f"cannot import as the source {source!r}: that is the allocator itself; choose another name")
+    lock_cards(connection)
+    hardware = _load_hardware(connection, principal, rows)
+    file = assemble(rows, problems, hardware=hardware, skus=skus, source=source)
+    missing = _missing_projects(connection, principal, rows)
+    if new_tenants is None:
+        for (tenant, project), line in missing.items():
+            problems.add(line, f"unknown project {project!r} of tenant {tenant!r}: create it, or use --create-tenants")
+    problems.raise_any()
+    old = load_records(connection, file.records)
+    _refuse_other_sources(old, source)
+    changed = [each for each in file.records.values() if each != old.get(each.allocation)]
+    if changed:
+        _refuse_overlaps(connection, file, hardware, problems)
+        refuse_closed_hours(connection, changed, old)
+        now = now_us(connection)
+        if new_tenants is not None:
+            _create_projects(connection, principal, missing, new_tenants, now)
+        write_records(connection, changed, old, now)
+        record(connection, principal, "import allocations", f"{source}: {len(changed)} changed", now)
+    return ImportOutcome(
+        added=sum(each.allocation not in old for each in changed),
+        replaced=sum(each.allocation in old for each in changed),
+        unchanged=len(file.records) - len(changed),
+        grants=len(rows),
+        record_only=sum(row.gpu_uuid is None for row in rows),
+    )
+
+
+def export_rows(connection: Connection, principal: Principal) -> Iterator[Sequence[str]]:
+    """The cells of every grant the principal may see, of every source, by allocation and ordinal."""
+    query = (
+        select(grants, allocations.c.tenant, allocations.c.project, allocations.c.labels, allocations.c.source_id)
+        .join(allocations, allocations.c.allocation == grants.c.allocation)
+        .where(principal.sees(allocations.c.tenant))
+        .order_by(grants.c.allocation, grants.c.ordinal)
+    )
+    for row in connection.execute(query):
+        yield grant_cells(read_grant(row), row.mig_start, row.labels, row.source_id)
+
+
+def _load_hardware(connection: Connection, principal: Principal, rows: Sequence[Row]) -> KnownHardware:
+    """What is known of the rows' cards within the rows' time."""
+    gpu_uuids = {row.gpu_uuid for row in rows if row.gpu_uuid is not None}
+    if not gpu_uuids:
+        return KnownHardware({}, {})
+    period = Period(
+        min(row.start_us for row in rows),
+        max(OPEN_END_US if row.end_us is None else row.end_us for row in rows),
+    )
+    cards = defaultdict(list)
+    for card in load_device_periods(connection, principal, period):
+        if card.gpu_uuid in gpu_uuids:
+            cards[card.gpu_uuid].append(card)
+    instances = defaultdict(list)
+    for instance in load_mig_periods(connection, principal, period, cards):
+        instances[instance.mig_uuid].append(instance)
+    return KnownHardware(cards, instances)
+
+
+def _missing_projects(connection: Connection, principal: Principal, rows: Iterable[Row]) -> dict[tuple[str, str], int]:
+    """Projects that do not exist, each with the first line that names it."""
+    known = load_projects(connection, principal)
+    missing: dict[tuple[str, str], int] = {}
+    for row in rows:
+        if (row.tenant, row.project) not in known:
+            missing.setdefault((row.tenant, row.project), row.line)
+    return missing
+
+
+def _create_projects(
+    connection: Connection,
+    principal: Principal,
+    missing: Iterable[tuple[str, str]],
+    new_tenants: NewTenants,
+    now: int,
+) -> None:
+    known = {each.tenant for each in load_tenants(connection, principal)}
+    for tenant, project in missing:
+        if tenant not in known:
+            how = {"zone": new_tenants.zone, "currency": new_tenants.currency}
+            create_tenant(connection, principal, tenant=tenant, **how, now_us=now)
+            known.add(tenant)
+        create_project(connection, principal, tenant=tenant, project=project, now_us=now)
+
+
+def _refuse_other_sources(old: Mapping[str, AllocationRecord], source: str) -> None:
+    others = sorted(each.allocation for each in old.values() if each.owner.source != source)
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise ConflictError(
+            f"cannot import the allocation {others[0]!r}{more} as {source!r}: it belongs to the source "
+            f"{old[others[0]].owner.source!r}; use that source, or other ids"
+        )
+
+
+def _refuse_overlaps(connection: Connection, file: Assembled, hardware: KnownHardware, problems: Problems) -> None:
+    """Raise InputError where the file, with what else is recorded, grants a card beyond what it has."""
+    gpu_uuids = {grant.gpu_uuid for _, grant in file.lines if grant.gpu_uuid is not None}
+    recorded = load_grants_on(connection, gpu_uuids)
+    others = [(None, grant) for grant in recorded if grant.allocation not in file.records]
+    claims = [
+        Claim(
+            line=line,
+            gpu_uuid=grant.gpu_uuid,
+            mig_uuid=grant.mig_uuid,
+            kind=grant.kind,
+            compute_units=grant.compute_units,
+            compute_units_total=grant.compute_units_total,
+            vram_bytes=grant.vram_bytes,
+            period=grant.period,
+        )
+        for line, grant in (*others, *file.lines)
+        if grant.gpu_uuid is not None
+    ]
+    find_overlaps(claims, hardware.cards, problems)
+    problems.raise_any()

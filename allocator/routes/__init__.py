@@ -1,0 +1,1 @@
+"""The service's routes, one file per thing they are about."""

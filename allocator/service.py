@@ -1,0 +1,64 @@
+"""The allocator service: an ASGI application made of plain objects."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
+
+from allocator import problems
+from allocator.body_limit import BodyLimit
+from allocator.gate import OPEN_ASSETS, Gate
+from allocator.grant_sink import GrantSink
+from allocator.metrics import RequestCounter, ServiceMetrics
+from allocator.parts import Parts
+from allocator.publisher import GrantPublisher
+from allocator.routes import allocations, devices, nodes, status
+from domain.capacity import ShareGrain
+from domain.skus import SkuTable
+from store.database import Database
+
+
+def create_app(
+    database: Database, *, skus: SkuTable, share_grain: ShareGrain | None, sink: GrantSink | None
+) -> FastAPI:
+    """The service on a database at the newest migration, which stays the caller's to close.
+
+    `share_grain` None: cards without MIG are sold whole only. `sink` takes the open grants as series while the
+    application runs; None publishes nothing.
+    """
+    parts = Parts(
+        database=database,
+        skus=skus,
+        share_grain=share_grain,
+        publisher=None if sink is None else GrantPublisher(database, sink),
+        metrics=ServiceMetrics(),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        if parts.publisher is not None:
+            parts.publisher.start()
+        yield
+        if parts.publisher is not None:
+            parts.publisher.stop()
+
+    # Its page needs no other host: nodes and operators may be cut off from the internet.
+    app = FastAPIOffline(
+        redoc_url=None,
+        static_url=OPEN_ASSETS,
+        title="gputab allocator",
+        summary="Who holds which GPU, when.",
+        lifespan=lifespan,
+        version=version("gputab"),
+    )
+    app.state.parts = parts
+    for routes in (allocations, devices, nodes, status):
+        app.include_router(routes.router)
+    problems.install(app)
+    # The last one added is the first to see a request.
+    app.add_middleware(BodyLimit)
+    app.add_middleware(Gate, database=database)
+    app.add_middleware(RequestCounter, metrics=parts.metrics)
+    return app

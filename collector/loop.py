@@ -1,0 +1,145 @@
+"""The sampling loop: once in each wall-clock second, every card is read and the second goes into the queue."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from threading import Event
+
+import structlog
+
+from collector.card_readers import CardReaders
+from collector.queue import BatchQueue
+from collector.ranges import refuse_garbage
+from collector.sample_runs import info_runs, one_sample, reading_runs
+from domain.clock import MICROSECONDS, Clock
+from domain.inventory import Device
+from domain.samples import DeviceReading, SampleRun
+from domain.series import (
+    COLLECTOR_CLOCK_SKEW,
+    COLLECTOR_GARBAGE,
+    COLLECTOR_HOLES,
+    COLLECTOR_LATENESS,
+    COLLECTOR_MISSED,
+    COLLECTOR_QUEUED,
+    COLLECTOR_REFUSED,
+)
+from victoriametrics.encode import encode
+
+# How long after its second began a reading still counts. The rest of the second is for the queue.
+_READ_UNTIL_SECONDS = 0.8
+_MIN_READ_SECONDS = 0.05
+_INFO_SECONDS = 60
+
+log = structlog.get_logger()
+
+
+class SamplingLoop:
+    """One node's cards, sampled on the second.
+
+    A second that cannot be sampled in time is a hole and is counted; it is never filled with later values. A
+    second is sampled once: where the clock steps back, the loop waits until it has caught up.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        readers: CardReaders,
+        queue: BatchQueue,
+        clock: Clock,
+        *,
+        devices: Callable[[], tuple[Device, ...]],
+        skew_us: Callable[[], int | None],
+        wake_sender: Callable[[], None],
+    ) -> None:
+        """`devices` says which cards there are now, `skew_us` how far the allocator's clock is ahead, if known."""
+        self._node = node
+        self._readers = readers
+        self._queue = queue
+        self._clock = clock
+        self._devices = devices
+        self._skew_us = skew_us
+        self._wake_sender = wake_sender
+        self._described: tuple[Device, ...] = ()
+        self._missed_reads: Counter[str] = Counter()
+        self._garbage: Counter[str] = Counter()
+        self._mute: frozenset[str] = frozenset()
+        self._is_waiting_for_clock = False
+
+    def run(self, stop: Event) -> None:
+        """Sample until `stop` is set, which is looked at once a second."""
+        while not stop.is_set():
+            second_s = self._wait_for_second()
+            if second_s is not None:
+                self.sample(second_s)
+
+    def sample(self, second_s: int) -> None:
+        """Read every card and queue the second; the seconds between it and the last sampled one become holes."""
+        late_s = max(0.0, self._clock.now_us() / MICROSECONDS - second_s)
+        until_s = self._queue.sampled_until_s
+        holes = second_s - until_s if until_s is not None else 0
+        if holes:
+            log.warning("seconds_missed", node=self._node, first_s=until_s, seconds=holes)
+        devices = self._devices()
+        timeout_s = max(_MIN_READ_SECONDS, _READ_UNTIL_SECONDS - late_s)
+        answers = self._readers.read_all([device.uuid for device in devices], second_s, timeout_s)
+        self._note_missed(answers.missed)
+        runs = [
+            *reading_runs(self._node, second_s, self._believable(answers.readings)),
+            *self._info(second_s, devices),
+            *self._own_runs(second_s, late_s, self._queue.holes + holes),
+        ]
+        self._queue.put(second_s, encode(runs), holes)
+        self._wake_sender()
+
+    def _wait_for_second(self) -> int | None:
+        """Sleep until the next second begins; None where that one was sampled before."""
+        now_us = self._clock.now_us()
+        next_s = now_us // MICROSECONDS + 1
+        self._clock.sleep_s((next_s * MICROSECONDS - now_us) / MICROSECONDS)
+        second_s = self._clock.now_us() // MICROSECONDS
+        until_s = self._queue.sampled_until_s
+        is_early = until_s is not None and second_s < until_s
+        if is_early and not self._is_waiting_for_clock and second_s + 1 < (until_s or 0):
+            log.warning("clock_stepped_back", node=self._node, now_s=second_s, sampled_until_s=until_s)
+            self._is_waiting_for_clock = True
+        if is_early:
+            return None
+        self._is_waiting_for_clock = False
+        return second_s
+
+    def _believable(self, readings: Iterable[DeviceReading]) -> Iterator[DeviceReading]:
+        for reading in readings:
+            checked = refuse_garbage(reading)
+            for series in checked.refused:
+                self._garbage[series.name] += 1
+                if self._garbage[series.name] == 1:
+                    value = reading.values.get(series)
+                    log.warning("garbage_refused", series=series.name, gpu_uuid=reading.gpu_uuid, value=value)
+            yield checked.reading
+
+    def _note_missed(self, missed: dict[str, str]) -> None:
+        self._missed_reads.update(missed.keys())
+        for gpu_uuid in missed.keys() - self._mute:
+            log.warning("card_mute", node=self._node, gpu_uuid=gpu_uuid, reason=missed[gpu_uuid])
+        for gpu_uuid in self._mute - missed.keys():
+            log.info("card_answers", node=self._node, gpu_uuid=gpu_uuid)
+        self._mute = frozenset(missed)
+
+    def _info(self, second_s: int, devices: tuple[Device, ...]) -> Iterator[SampleRun]:
+        if devices != self._described or second_s % _INFO_SECONDS == 0:
+            self._described = devices
+            yield from info_runs(self._node, second_s, devices)
+
+    def _own_runs(self, second_s: int, late_s: float, holes: int) -> Iterator[SampleRun]:
+        """What the collector says of itself."""
+        labels = {"node": self._node}
+        yield one_sample(COLLECTOR_LATENESS, labels, second_s, round(late_s, 6))
+        yield one_sample(COLLECTOR_QUEUED, labels, second_s, len(self._queue))
+        yield one_sample(COLLECTOR_HOLES, labels, second_s, holes)
+        yield one_sample(COLLECTOR_REFUSED, labels, second_s, self._queue.refused)
+        skew_us = self._skew_us()
+        if skew_us is not None:
+            yield one_sample(COLLECTOR_CLOCK_SKEW, labels, second_s, skew_us / MICROSECONDS)
+        for gpu_uuid, count in self._missed_reads.items():
+            yield one_sample(COLLECTOR_MISSED, {**labels, "gpu_uuid": gpu_uuid}, second_s, count)
+        for series, count in self._garbage.items():
+            yield one_sample(COLLECTOR_GARBAGE, {**labels, "series": series}, second_s, count)

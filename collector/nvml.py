@@ -1,0 +1,235 @@
+"""Real cards, by NVML: the one file that speaks to the driver, and where its units and quirks end.
+
+Milliwatts, millijoules, megahertz and percent become base units here. Memory is asked for by its second version,
+whose `used` is without what the driver reserves (the first version's is not: 912 MB on an idle A100).
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pynvml
+import structlog
+
+from domain.errors import UnavailableError
+from domain.inventory import Device, MigInstance
+from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
+from domain.series import (
+    GPU_BUSY,
+    GPU_ENERGY,
+    GPU_MEMORY_CLOCK,
+    GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TOTAL,
+    GPU_MEMORY_USED,
+    GPU_POWER,
+    GPU_SM_CLOCK,
+    GPU_TEMPERATURE,
+    GPU_UP,
+    Series,
+)
+from domain.units import MIB
+
+_MEGAHERTZ = 1_000_000
+# The card itself is gone, as against a field that it cannot tell.
+_LOST = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED})
+# The library or the driver is gone, and with it every card.
+_NO_DRIVER = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+)
+# "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb" is a compute instance of a 3g.40gb.
+_PROFILE = re.compile(r" MIG (?:\d+c\.)?(\S+)$")
+# The full-card profile has seven slices, on A30 four.
+_FULL_CARD_PROFILES = (pynvml.NVML_GPU_INSTANCE_PROFILE_7_SLICE, pynvml.NVML_GPU_INSTANCE_PROFILE_4_SLICE)
+
+log = structlog.get_logger()
+
+
+class NvmlSource:
+    """A `Source` of the machine's own cards. The driver is opened once and stays open."""
+
+    def __init__(self) -> None:
+        """Raises UnavailableError where there is no driver."""
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            raise UnavailableError(
+                f"cannot reach the NVIDIA driver: {error}; install it, or use --source simulator"
+            ) from error
+        self._handles: dict[str, Any] = {}
+        self._known: dict[str, Device] = {}
+        self._unseen: set[int] = set()
+
+    def inventory(self) -> tuple[Device, ...]:
+        """Every card, by index; one that is lost stays in it as it was last seen, from its first sight on."""
+        try:
+            driver_version = pynvml.nvmlSystemGetDriverVersion()
+            for index in range(pynvml.nvmlDeviceGetCount()):
+                self._look(index, driver_version)
+        except pynvml.NVMLError as error:
+            raise UnavailableError(f"cannot read the inventory of the NVIDIA driver: {error}; see dmesg") from error
+        return tuple(sorted(self._known.values(), key=lambda device: device.index))
+
+    def read(self, gpu_uuid: str, second_s: int) -> list[DeviceReading]:  # noqa: ARG002 - real cards live in the present
+        """What the card says now. Owners are not told apart yet: all memory is `unattributed`."""
+        device = self._known[gpu_uuid]
+        try:
+            values = _card_values(self._handles[gpu_uuid], is_mig=device.mig_enabled)
+            instances = [(each.uuid, _memory_values(self._handles[each.uuid])) for each in device.instances]
+        except _LostError:
+            uuids = [None, *(instance.uuid for instance in device.instances)]
+            return [DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 0}, {}) for mig_uuid in uuids]
+        if all(value is None for value in values.values()):
+            raise UnavailableError(f"cannot read the card {gpu_uuid!r}: it answers no question; see dmesg")
+        card = _reading(gpu_uuid, None, values)
+        if device.mig_enabled:
+            # Owners are told per instance.
+            card = replace(card, owners={})
+        # An instance that answers nothing has been destroyed since the last inventory.
+        there = [(uuid, memory) for uuid, memory in instances if memory[GPU_MEMORY_USED] is not None]
+        return [card, *(_reading(gpu_uuid, uuid, memory) for uuid, memory in there)]
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        pynvml.nvmlShutdown()
+
+    def _look(self, index: int, driver_version: str) -> None:
+        """Bring what is known of one card up to date; a lost one stays as it is."""
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = pynvml.nvmlDeviceGetUUID(handle)
+            memory = _field(pynvml.nvmlDeviceGetMemoryInfo, handle, version=pynvml.nvmlMemory_v2)
+            if memory is None:
+                # Memory shared with the processor, or a driver before 510: there is no VRAM to meter.
+                self._note_unseen(index, "the driver tells no memory", "use a driver of 510 or newer")
+                return
+            mig_modes = _field(pynvml.nvmlDeviceGetMigMode, handle)
+            is_mig = mig_modes is not None and mig_modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+            device = Device(
+                uuid=uuid,
+                index=index,
+                model=pynvml.nvmlDeviceGetName(handle),
+                vram_total_bytes=memory.total,
+                vram_reserved_bytes=memory.reserved,
+                mig_enabled=is_mig,
+                sm_count=_full_card_sm_count(handle) if is_mig else None,
+                pci_bus_id=pynvml.nvmlDeviceGetPciInfo(handle).busId,
+                driver_version=driver_version,
+                instances=tuple(self._instances(handle)) if is_mig else (),
+            )
+        except (_LostError, pynvml.NVMLError) as error:
+            if isinstance(error, pynvml.NVMLError) and error.value not in _LOST:
+                raise
+            self._note_unseen(index, "the card is lost", "reset the card or reboot the node")
+            return
+        self._handles[uuid] = handle
+        self._known[uuid] = device
+
+    def _note_unseen(self, index: int, reason: str, remedy: str) -> None:
+        """A card that cannot be told by UUID and memory is in no inventory: say so, once."""
+        if index not in self._unseen and all(device.index != index for device in self._known.values()):
+            self._unseen.add(index)
+            log.error("card_left_out", index=index, reason=reason, remedy=remedy)
+
+    def _instances(self, card: Any) -> Iterator[MigInstance]:
+        """The GPU instances of a card; several compute instances in one count once, by the first of them."""
+        seen: set[int] = set()
+        for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(card)):
+            # Indexes have holes where instances were destroyed.
+            handle = _field(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, card, index)
+            if handle is None:
+                continue
+            gi_id = pynvml.nvmlDeviceGetGpuInstanceId(handle)
+            if gi_id in seen:
+                continue
+            seen.add(gi_id)
+            uuid = pynvml.nvmlDeviceGetUUID(handle)
+            self._handles[uuid] = handle
+            yield _instance(card, handle, uuid, gi_id)
+
+
+def _instance(card: Any, handle: Any, uuid: str, gi_id: int) -> MigInstance:
+    attributes = pynvml.nvmlDeviceGetAttributes(handle)
+    name = pynvml.nvmlDeviceGetName(handle)
+    profile = _PROFILE.search(name)
+    if profile is None:
+        raise UnavailableError(f"cannot tell the profile of the MIG instance {uuid!r}: its driver names it {name!r}")
+    try:
+        placement = pynvml.nvmlGpuInstanceGetInfo(pynvml.nvmlDeviceGetGpuInstanceById(card, gi_id)).placement
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_NO_PERMISSION:
+            raise UnavailableError(
+                f"cannot see where the MIG instance {uuid!r} lies on its card: run the collector as root"
+            ) from error
+        raise
+    return MigInstance(
+        uuid=uuid,
+        gi_id=gi_id,
+        profile=profile[1],
+        start=placement.start,
+        slices=placement.size,
+        sm_count=attributes.multiprocessorCount,
+        vram_bytes=attributes.memorySizeMB * MIB,
+    )
+
+
+def _full_card_sm_count(handle: Any) -> int | None:
+    for profile in _FULL_CARD_PROFILES:
+        info = _field(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, profile, version=1)
+        if info is not None:
+            return int(info.multiprocessorCount)
+    return None
+
+
+def _card_values(handle: Any, *, is_mig: bool) -> dict[Series, int | float | None]:
+    rates = _field(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    milliwatts = _field(pynvml.nvmlDeviceGetPowerUsage, handle)
+    millijoules = _field(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle)
+    sm_megahertz = _field(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
+    memory_megahertz = _field(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM)
+    return {
+        **_memory_values(handle),
+        # Some drivers say 0 % of a card in MIG mode at 438 W: there the rate does not exist.
+        GPU_BUSY: None if rates is None or is_mig else rates.gpu / 100,
+        GPU_POWER: None if milliwatts is None else milliwatts / 1_000,
+        GPU_ENERGY: None if millijoules is None else millijoules / 1_000,
+        GPU_TEMPERATURE: _field(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        GPU_SM_CLOCK: None if sm_megahertz is None else sm_megahertz * _MEGAHERTZ,
+        GPU_MEMORY_CLOCK: None if memory_megahertz is None else memory_megahertz * _MEGAHERTZ,
+    }
+
+
+def _memory_values(handle: Any) -> dict[Series, int | float | None]:
+    memory = _field(pynvml.nvmlDeviceGetMemoryInfo, handle, version=pynvml.nvmlMemory_v2)
+    return {
+        GPU_MEMORY_TOTAL: None if memory is None else memory.total,
+        GPU_MEMORY_RESERVED: None if memory is None else memory.reserved,
+        GPU_MEMORY_USED: None if memory is None else memory.used,
+    }
+
+
+def _reading(gpu_uuid: str, mig_uuid: str | None, values: dict[Series, int | float | None]) -> DeviceReading:
+    used_bytes, busy_ratio = values[GPU_MEMORY_USED], values.get(GPU_BUSY)
+    owners = {} if used_bytes is None else {UNATTRIBUTED: OwnerUse(int(used_bytes), busy_ratio)}
+    return DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 1, **values}, owners)
+
+
+class _LostError(Exception):
+    """The card has fallen off the bus."""
+
+
+def _field(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """The driver's answer; None where the card cannot tell. A field's failure is that field's alone."""
+    try:
+        return function(*arguments, **options)
+    except pynvml.NVMLError as error:
+        if error.value in _LOST:
+            raise _LostError from error
+        if error.value in _NO_DRIVER:
+            raise UnavailableError(f"cannot reach the NVIDIA driver: {error}; restart the collector") from error
+        return None

@@ -1,0 +1,74 @@
+"""One collector process: its threads, started in order and stopped so that nothing sampled is lost."""
+
+from pathlib import Path
+from threading import Event, Thread
+from urllib.parse import quote
+
+import structlog
+
+from collector.card_readers import CardReaders
+from collector.loop import SamplingLoop
+from collector.node_service import NodeService
+from collector.queue import BatchQueue
+from collector.reporter import Heartbeat, InventoryReporter
+from collector.sender import Sender
+from collector.source import Source
+from domain.clock import Clock
+from victoriametrics.push import Pusher
+
+# What is not delivered by then stays in the queue.
+_DRAIN_SECONDS = 3.0
+_THREAD_END_SECONDS = 2.0
+
+log = structlog.get_logger()
+
+
+def queue_path(data_dir: Path, node: str) -> Path:
+    """Where the queue of that node lies; several nodes can share one machine, as in the demo."""
+    return data_dir / f"queue-{quote(node, safe='')}.db"
+
+
+def collect(
+    node: str,
+    source: Source,
+    queue: BatchQueue,
+    pusher: Pusher,
+    clock: Clock,
+    stop: Event,
+    service: NodeService | None = None,
+) -> None:
+    """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s.
+
+    Without a `service` nothing is reported. Raises UnavailableError where the driver gives no inventory at the
+    start. `source`, `queue` and `pusher` stay open.
+    """
+    reporter = InventoryReporter(source, node, queue, clock, service)
+    heartbeat = Heartbeat(node, clock, service) if service is not None else None
+    sender = Sender(node, queue, pusher, clock)
+    readers = CardReaders(source)
+    loop = SamplingLoop(
+        node,
+        readers,
+        queue,
+        clock,
+        devices=lambda: reporter.devices,
+        skew_us=lambda: heartbeat.skew_us if heartbeat is not None else None,
+        wake_sender=sender.wake,
+    )
+    tasks = [sender.run, reporter.run, *([heartbeat.run] if heartbeat is not None else [])]
+    threads = [Thread(target=task, args=(stop,), daemon=True) for task in tasks]
+    for thread in threads:
+        thread.start()
+    log.info("collector_started", node=node, cards=len(reporter.devices), waiting_seconds=len(queue))
+    try:
+        loop.run(stop)
+    finally:
+        # A signal handler that sets it must never find us inside `set`, which takes a lock.
+        if not stop.is_set():
+            stop.set()
+        sender.wake()
+        readers.close()
+        for thread in threads:
+            thread.join(_THREAD_END_SECONDS)
+        sender.drain(_DRAIN_SECONDS)
+        log.info("collector_stopped", node=node, waiting_seconds=len(queue))

@@ -1,0 +1,108 @@
+"""What no card can say: driver sentinels and values out of range, refused before they leave the node.
+
+A refused value is dropped and counted, never clamped: 4294967295 % is no reading, not 100 %. One sentinel in the
+store would also bend its neighbours, since a block of samples shares one decimal exponent (VictoriaMetrics 9448).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from domain.samples import DeviceReading, OwnerUse
+from domain.series import (
+    GPU_BUSY,
+    GPU_ENERGY,
+    GPU_MEMORY_CLOCK,
+    GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TOTAL,
+    GPU_MEMORY_USED,
+    GPU_POWER,
+    GPU_SM_CLOCK,
+    GPU_TEMPERATURE,
+    GPU_UP,
+    OWNER_COMPUTE,
+    OWNER_MEMORY,
+    Series,
+)
+from domain.units import GIB
+
+_VRAM_BYTES = 4_096 * GIB
+# 1 kW for four years. DCGM's blank of a double, 2^47, is above it even when read as millijoules.
+_ENERGY_JOULES = 2**37
+
+# Lowest and highest value that any card can have, both included.
+_RANGES: dict[Series, tuple[float, float]] = {
+    GPU_UP: (0, 1),
+    GPU_BUSY: (0, 1),
+    GPU_MEMORY_TOTAL: (1, _VRAM_BYTES),
+    GPU_MEMORY_RESERVED: (0, _VRAM_BYTES),
+    GPU_MEMORY_USED: (0, _VRAM_BYTES),
+    GPU_POWER: (0, 5_000),
+    GPU_ENERGY: (0, _ENERGY_JOULES),
+    GPU_TEMPERATURE: (-40, 150),
+    GPU_SM_CLOCK: (0, 20e9),
+    GPU_MEMORY_CLOCK: (0, 20e9),
+    OWNER_MEMORY: (0, _VRAM_BYTES),
+    OWNER_COMPUTE: (0, 1),
+}
+_WITHIN_THE_CARD = (GPU_MEMORY_RESERVED, GPU_MEMORY_USED)
+# Sums of ratios are floats; a real excess is larger.
+_ROUNDING = 1e-6
+
+
+class Checked(NamedTuple):
+    """A reading without what no card can say, and the series of each value that was taken out."""
+
+    reading: DeviceReading
+    refused: tuple[Series, ...]
+
+
+def is_possible(series: Series, value: float) -> bool:
+    """Whether some card can have this value; False for NaN, and for a fraction of what is counted in wholes."""
+    low, high = _RANGES[series]
+    return low <= value <= high and not (series.whole and value % 1)
+
+
+def is_measurable(series: Series) -> bool:
+    """Whether the series is a value of a card, an instance or an owner, with a known range."""
+    return series in _RANGES
+
+
+def refuse_garbage(reading: DeviceReading) -> Checked:
+    """The reading without impossible values.
+
+    Bytes are held against the card's own total where it says it. Owners go together: where one is impossible,
+    or they do not sum to the device's used memory, none of them can be believed.
+    """
+    refused = [
+        series for series, value in reading.values.items() if value is not None and not is_possible(series, value)
+    ]
+    values = {series: value for series, value in reading.values.items() if series not in refused}
+    total_bytes = values.get(GPU_MEMORY_TOTAL)
+    for series in _WITHIN_THE_CARD:
+        value = values.get(series)
+        if value is not None and total_bytes is not None and value > total_bytes:
+            refused.append(series)
+            del values[series]
+    owners = reading.owners
+    if owners and not _are_owners_possible(owners, values.get(GPU_MEMORY_USED)):
+        refused.append(OWNER_MEMORY)
+        owners = {}
+    if owners and not _are_ratios_possible(owners, values.get(GPU_BUSY)):
+        refused.append(OWNER_COMPUTE)
+        owners = {owner: OwnerUse(use.memory_bytes, None) for owner, use in owners.items()}
+    if not refused:
+        return Checked(reading, ())
+    return Checked(replace(reading, values=values, owners=owners), tuple(refused))
+
+
+def _are_owners_possible(owners: Mapping[str, OwnerUse], used_bytes: int | float | None) -> bool:
+    memory_bytes = [use.memory_bytes for use in owners.values()]
+    return sum(memory_bytes) == used_bytes and all(is_possible(OWNER_MEMORY, each) for each in memory_bytes)
+
+
+def _are_ratios_possible(owners: Mapping[str, OwnerUse], busy_ratio: int | float | None) -> bool:
+    ratios = [use.compute_ratio for use in owners.values() if use.compute_ratio is not None]
+    if not all(is_possible(OWNER_COMPUTE, ratio) for ratio in ratios):
+        return False
+    return busy_ratio is None or sum(ratios) <= busy_ratio + _ROUNDING

@@ -1,0 +1,48 @@
+"""One second of readings as the sample runs of that second."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from domain.inventory import Device
+from domain.samples import DeviceReading, SampleRun
+from domain.series import GPU_INFO, MIG_INFO, OWNER_COMPUTE, OWNER_MEMORY, Series
+
+
+def reading_runs(node: str, second_s: int, readings: Iterable[DeviceReading]) -> Iterator[SampleRun]:
+    """Each value that is there, and each owner's; what a card cannot tell has no sample."""
+    for reading in readings:
+        labels = {"node": node, "gpu_uuid": reading.gpu_uuid, "mig_uuid": reading.mig_uuid or ""}
+        for series, value in reading.values.items():
+            if value is not None:
+                yield one_sample(series, labels, second_s, value)
+        for owner, use in reading.owners.items():
+            yield one_sample(OWNER_MEMORY, {**labels, "owner": owner}, second_s, use.memory_bytes)
+            if use.compute_ratio is not None:
+                yield one_sample(OWNER_COMPUTE, {**labels, "owner": owner}, second_s, use.compute_ratio)
+
+
+def info_runs(node: str, second_s: int, devices: Iterable[Device]) -> Iterator[SampleRun]:
+    """What is known of each card and MIG instance beside its numbers, with the value 1."""
+    for device in devices:
+        labels = {
+            "node": node,
+            "gpu_uuid": device.uuid,
+            "index": str(device.index),
+            "model": device.model,
+            "driver_version": device.driver_version,
+            "pci_bus_id": device.pci_bus_id,
+        }
+        yield one_sample(GPU_INFO, labels, second_s, 1)
+        for instance in device.instances:
+            labels = {
+                "node": node,
+                "gpu_uuid": device.uuid,
+                "mig_uuid": instance.uuid,
+                "gi_id": str(instance.gi_id),
+                "profile": instance.profile,
+            }
+            yield one_sample(MIG_INFO, labels, second_s, 1)
+
+
+def one_sample(series: Series, labels: Mapping[str, str], second_s: int, value: int | float) -> SampleRun:
+    """A run of one second."""
+    return SampleRun(series, labels, (second_s,), (value,))

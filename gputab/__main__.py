@@ -1,0 +1,5 @@
+"""`python -m gputab`."""
+
+from gputab.cli import main
+
+main()

@@ -1,0 +1,82 @@
+"""`gputab allocations`: allocation records of other systems, as CSV."""
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from allocator.records.csv_rows import Row, read_rows, write_rows
+from allocator.records.problems import Problems
+from allocator.records.store import NewTenants, export_rows, import_records
+from domain.errors import InputError, UnavailableError
+from gputab import composition
+from gputab.output import say
+from store.access import Principal
+
+app = typer.Typer(help="Import and export allocation records as CSV.", no_args_is_help=True)
+
+
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(help="the records, in CSV with a header")],
+    source: Annotated[str, typer.Option(help="who says so; a source replaces only what it said itself")] = "csv",
+    create_tenants: Annotated[bool, typer.Option("--create-tenants", help="make tenants and projects")] = False,
+    zone: Annotated[str, typer.Option(help="with --create-tenants: their billing zone, for ever")] = "UTC",
+    currency: Annotated[str | None, typer.Option(help="with --create-tenants: their currency, for ever")] = None,
+) -> None:
+    """Store the records of a file, all of them or none; the same file again changes nothing."""
+    if create_tenants and currency is None:
+        raise InputError("cannot create tenants without their currency: give --currency, such as CNY")
+    new_tenants = NewTenants(zone, currency) if create_tenants and currency is not None else None
+    config = composition.settings()
+    problems = Problems()
+    rows = _read(file, problems)
+    console = Console(stderr=True)
+    busy = console.status(f"storing {len(rows)} records") if console.is_terminal else nullcontext()
+    with composition.open_database(config) as database, busy, database.write() as connection:
+        outcome = import_records(
+            connection,
+            Principal.local_operator(),
+            rows,
+            problems,
+            source=source,
+            skus=composition.sku_table(config),
+            new_tenants=new_tenants,
+        )
+    say(
+        f"{outcome.added} allocations added, {outcome.replaced} replaced, {outcome.unchanged} unchanged; "
+        f"{outcome.grants} grants, {outcome.record_only} of them without a device (record-only)"
+    )
+
+
+@app.command("export")
+def export_file(
+    out: Annotated[Path | None, typer.Option(help="where to; default: standard output")] = None,
+) -> None:
+    """Write every allocation as CSV, in a form that imports as the same."""
+    with composition.open_database(composition.settings()) as database, database.read() as connection:
+        rows = export_rows(connection, Principal.local_operator())
+        if out is None:
+            write_rows(sys.stdout, rows)
+            return
+        try:
+            with out.open("w", encoding="utf-8", newline="") as target:
+                write_rows(target, rows)
+        except OSError as error:
+            raise UnavailableError(f"cannot write {str(out)!r}: {error.strerror}") from error
+
+
+def _read(file: Path, problems: Problems) -> list[Row]:
+    console = Console(stderr=True)
+    try:
+        with (
+            Progress(console=console, disable=not console.is_terminal, transient=True) as progress,
+            progress.open(file, "r", encoding="utf-8-sig", newline="", description=f"reading {file.name}") as lines,
+        ):
+            return read_rows(lines, problems)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {str(file)!r}: {error}; give a CSV file in UTF-8") from error

@@ -1,0 +1,24 @@
+"""`gputab demo`: the whole pipe on this machine."""
+
+import signal
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gputab import composition
+from gputab.demo.run import run_demo
+
+
+def demo(
+    duration: Annotated[int | None, typer.Option(min=1, help="live seconds; default: until Ctrl-C")] = None,
+) -> None:
+    """Collect, grant, meter and bill a simulated fleet, and prove the bill; Ctrl-C stops everything."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    code = run_demo(composition.settings(), duration, composition.clock(), Console())
+    raise typer.Exit(code)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,85 @@
+"""`gputab samples`: logs of samples into the store."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from collector.sample_import import import_samples
+from domain.clock import MICROSECONDS
+from domain.errors import InputError
+from domain.period import format_instant
+from domain.series import Series
+from gputab import composition
+from gputab.output import Format, OutputFormat, print_rows, say
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
+
+app = typer.Typer(help="Import logs of samples.", no_args_is_help=True)
+
+_HEADINGS = {
+    "rows": "rows",
+    "samples": "samples",
+    "merged_rows": "merged rows",
+    "cut_cells": "cut cells",
+    "nodes": "nodes",
+    "from": "from",
+    "to": "to",
+}
+
+
+@app.command("import")
+def import_file(
+    file: Path,
+    hold: Annotated[
+        int | None, typer.Option(help="seconds each reading stands for; default: the median step of its device")
+    ] = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Store a sample CSV, once for each second its readings stand for, and check that all of it was kept.
+
+    Columns by name: time (ISO 8601 with an offset, or epoch seconds), node, gpu_uuid, optionally mig_uuid and owner,
+    and series of the catalogue. An empty cell is missing. Finer steps than a second are merged: the mean of ratios,
+    the most memory, the last of counters. Bytes with a fraction are cut to whole bytes.
+    """
+    config = composition.settings()
+    with Pusher(config.victoriametrics_url) as pusher, Reader(config.victoriametrics_url) as reader:
+
+        def stored(series: tuple[Series, ...], node: str, start_s: int, end_s: int) -> int:
+            return reader.count(Selector(series, {"node": node}), start_s, end_s)
+
+        with _progress(file) as advance:
+            done = import_samples(file, pusher, composition.clock(), stored, hold_s=hold, advance=advance)
+    row = {
+        "rows": done.rows,
+        "samples": done.samples,
+        "merged_rows": done.merged_rows,
+        "cut_cells": done.cut_cells,
+        "nodes": ", ".join(done.nodes),
+        "from": format_instant(done.start_s * MICROSECONDS),
+        "to": format_instant(done.end_s * MICROSECONDS),
+    }
+    print_rows([row], _HEADINGS, output)
+    if done.merged_rows:
+        say(f"{done.merged_rows} rows lay in a second with another of the same device and were merged with it")
+    if done.cut_cells:
+        say(f"{done.cut_cells} cells had fractions of bytes, which were cut")
+
+
+@contextmanager
+def _progress(file: Path) -> Iterator[Callable[[int], None]]:
+    """A bar over both passes, on stderr where that is a terminal."""
+    try:
+        characters = file.stat().st_size
+    except OSError as error:
+        raise InputError(f"cannot read the samples {str(file)!r}: {error.strerror}; check the path") from error
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(f"importing {file.name}", total=2 * characters)
+        yield lambda count: progress.advance(task, count)

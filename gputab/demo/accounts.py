@@ -1,0 +1,153 @@
+"""The end of the demo: the last seconds are rated, the drafts printed, and the bill is held against the truth."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import polars as pl
+from rich.console import Console
+
+from collector.history_plan import HistoryPlan
+from collector.simulated_fleet import Fleet
+from collector.world_file import load_world
+from domain.clock import MICROSECONDS, Clock
+from domain.errors import UnavailableError
+from domain.period import Period, billing_date, billing_zone
+from gputab import composition
+from gputab.commands.bills import print_invoice
+from gputab.demo import past
+from gputab.demo.customers import Customers
+from gputab.demo.proof import Proof, held_by_service, held_in_plan, prove
+from gputab.demo.stage import ZONE, Stage
+from gputab.output import OutputFormat
+from meter.evidence import Presence
+from meter.invoice_store import load_draft
+from meter.invoices import Invoice
+from meter.ledger_store import load_charges
+from meter.passes import rate_period
+from meter.windows import WindowRater, WindowResult
+from store.access import Principal
+from victoriametrics.push import Pusher
+
+_DELIVERY_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What the demo came to."""
+
+    drafts: Sequence[Invoice]
+    residual_compute: int | None
+    residual_vram: int | None
+    proof: Proof
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the demo failed; empty where it did not."""
+        found = [f"the invoice of {draft.tenant} is empty" for draft in self.drafts if not draft.lines]
+        found += [
+            f"{draft.tenant} has {draft.unpriced_seconds} unpriced seconds"
+            for draft in self.drafts
+            if draft.unpriced_seconds
+        ]
+        if self.residual_compute != 0 or self.residual_vram != 0:
+            found.append(
+                f"capacity is not accounted for: residual {self.residual_compute} compute-unit-seconds, "
+                f"{self.residual_vram} VRAM byte-seconds"
+            )
+        return found + [str(mismatch) for mismatch in self.proof.mismatches]
+
+
+def settle(stage: Stage, fleet: Fleet, plan: HistoryPlan, customers: Customers, clock: Clock, console: Console) -> int:
+    """Rate the whole span, print what every tenant owes, and return the exit code of the demo."""
+    config, who = stage.settings, Principal.local_operator()
+    ended_us = max(each.grants[0].end_us or 0 for each in customers.done)
+    with (
+        composition.open_database(config) as database,
+        composition.window_rater(config, database, who) as rater,
+        console.status("rating the last seconds"),
+    ):
+        _wait_for_delivery(config.victoriametrics_url, rater, fleet, ended_us // MICROSECONDS + 1, clock)
+        span = Period(plan.start_s * MICROSECONDS, clock.now_us())
+        results = list(rate_period(database, who, rater, span, clock.now_us()))
+        unsampled = _unsampled(rater, results, clock.now_us())
+        zone = billing_zone(ZONE)
+        first, last = billing_date(span.start_us, zone), billing_date(span.end_us, zone)
+        with database.read() as connection:
+            charges = load_charges(connection, who)
+            drafts = [
+                load_draft(connection, who, tenant, first.isoformat(), last.isoformat())
+                for tenant in sorted(stage.tenant_tokens)
+            ]
+    held = [held_by_service(each.allocation, grant) for each in customers.done for grant in each.grants]
+    past_held = [held_in_plan(planned, fleet) for planned in plan.grants]
+    live_world, past_world = load_world(stage.world_file), plan.world(fleet)
+    worlds = {each.allocation: (live_world, 1) for each in held}
+    worlds |= {each.allocation: (past_world, past.STEP_S) for each in past_held}
+    proof = prove([*held, *past_held], worlds, charges, unsampled)
+    accounts = Accounts(
+        drafts,
+        _total(result.window.residual_compute for result in results if result.window),
+        _total(result.window.residual_vram for result in results if result.window),
+        proof,
+    )
+    _print(accounts, first, last, console)
+    return 1 if accounts.problems else 0
+
+
+def _wait_for_delivery(url: str, rater: WindowRater, fleet: Fleet, until_s: int, clock: Clock) -> None:
+    """Block until every node's collector says that all seconds before `until_s` are in the store."""
+    deadline_s = clock.monotonic_s() + _DELIVERY_TIMEOUT_S
+    waiting = list(fleet.nodes)
+    with Pusher(url) as pusher:
+        while waiting or clock.now_us() < until_s * MICROSECONDS:
+            if clock.monotonic_s() > deadline_s:
+                raise UnavailableError(
+                    f"cannot bill: {', '.join(waiting)} did not deliver in {_DELIVERY_TIMEOUT_S:g} s"
+                )
+            pusher.flush()
+            waiting = [node for node in waiting if (rater.complete_until_s(node) or 0) < until_s]
+            # A second is delivered at its beginning and rated at its end.
+            if waiting or clock.now_us() < until_s * MICROSECONDS:
+                clock.sleep_s(0.5)
+
+
+def _unsampled(
+    rater: WindowRater, results: Iterable[WindowResult], now_us: int
+) -> dict[tuple[str, str | None], frozenset[int]]:
+    """The seconds of each device without a sample in which it was not said to be lost."""
+    found: dict[tuple[str, str | None], set[int]] = defaultdict(set)
+    for result in results:
+        if result.window is None or not result.node:
+            continue
+        hour = Period(result.start_us, result.window.rated_until_us)
+        presence = rater.evidence_of(result.node, next(hour.hours()), now_us).presence()
+        holes = presence.filter(
+            pl.col("gpu_uuid") != "", ~pl.col("value").is_in([int(Presence.SAMPLED), int(Presence.LOST)])
+        )
+        for row in holes.iter_rows(named=True):
+            seconds = range(row["start_s"], row["start_s"] + row["seconds"])
+            found[row["gpu_uuid"], row["mig_uuid"] or None].update(seconds)
+    return {device: frozenset(seconds) for device, seconds in found.items()}
+
+
+def _total(residuals: Iterable[int | None]) -> int | None:
+    known = list(residuals)
+    return None if None in known else sum(each for each in known if each is not None)
+
+
+def _print(accounts: Accounts, first: date, last: date, console: Console) -> None:
+    for draft in accounts.drafts:
+        print_invoice(draft, OutputFormat.TABLE)
+    proof = accounts.proof
+    console.print(
+        f"conservation residual, {first} to {last}: {accounts.residual_compute} compute-unit-seconds, "
+        f"{accounts.residual_vram} VRAM byte-seconds"
+    )
+    console.print(
+        f"held against the truth: {proof.allocations} allocations, {proof.granted_seconds:,} granted seconds, "
+        f"{len(proof.mismatches)} differences; {proof.holes} granted seconds were not sampled"
+    )
+    for problem in accounts.problems:
+        console.print(f"FAILED: {problem}", style="bold red", markup=False)

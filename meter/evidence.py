@@ -1,0 +1,252 @@
+"""What was observed of one node over one window, as runs; rating reads nothing else.
+
+A run says that a quantity had one value for `seconds` seconds from `start_s` on. Columns, all of them set:
+
+gpu_uuid   the card; '' is the node itself
+mig_uuid   the MIG instance; '' is the card
+owner      who used it, as the collector proved; '' is the whole of the device
+quantity   presence (a `Presence`), vram_used (bytes), busy (millionths of the second)
+start_s    first second, UTC
+seconds    how many
+value      whole number
+
+Presence covers every second, and reaches `CONTEXT_S` seconds beyond the window on both sides, so that a hole
+across the seam of two windows is seen whole from either. The other quantities lie inside the window and have
+runs only where there was a reading.
+"""
+
+import hashlib
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import polars as pl
+
+from domain.clock import MICROSECONDS
+from domain.errors import UnavailableError
+from domain.period import Period, ceil_second
+from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
+
+CONTEXT_S = 30
+# A host is unreachable when neither a sample nor a heartbeat came for this long (design, "Who writes what").
+CONTACT_S = 10
+MILLION = 1_000_000
+
+RUN_COLUMNS = {
+    "gpu_uuid": pl.String,
+    "mig_uuid": pl.String,
+    "owner": pl.String,
+    "quantity": pl.String,
+    "start_s": pl.Int64,
+    "seconds": pl.Int64,
+    "value": pl.Int64,
+}
+_DEVICE = ("gpu_uuid", "mig_uuid")
+_KEY = (*_DEVICE, "owner", "quantity")
+
+# Series -> (quantity, how its value becomes a whole number).
+_QUANTITIES = {
+    GPU_MEMORY_USED.name: ("vram_used", 1),
+    OWNER_MEMORY.name: ("vram_used", 1),
+    GPU_BUSY.name: ("busy", MILLION),
+    OWNER_COMPUTE.name: ("busy", MILLION),
+}
+
+
+class Presence(IntEnum):
+    """What is known of a device (or, for a node, of its collector) in one second."""
+
+    SAMPLED = 0
+    LOST = 1
+    """The card was said to be lost: `gpu_up` 0."""
+    ABSENT = 2
+    """Other cards of the node were sampled in that second and this one was not."""
+    COLLECTOR_DOWN = 3
+    """Nothing of the node was sampled, but it was heard from."""
+    HOST_UNREACHABLE = 4
+    """Neither a sample nor a heartbeat."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs of one node over `period`, in canonical order."""
+
+    node: str
+    period: Period
+    runs: pl.DataFrame
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the runs as CSV, so that it does not depend on how a file was written."""
+        text = self.runs.write_csv(None)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def sampled_seconds(self) -> int:
+        """Device-seconds with a valid sample inside the window."""
+        return int(_inside(self.presence(), self.period).filter(pl.col("value") == Presence.SAMPLED)["seconds"].sum())
+
+    def presence(self) -> pl.DataFrame:
+        """Runs of presence of every device, context included."""
+        return self.runs.filter(pl.col("quantity") == "presence")
+
+    def quantity(self, name: str) -> pl.DataFrame:
+        """Runs of `vram_used` or `busy`."""
+        return self.runs.filter(pl.col("quantity") == name)
+
+
+def make_evidence(
+    node: str, period: Period, samples: pl.DataFrame, contacts: Iterable[Period], devices: Iterable[tuple[str, str]]
+) -> Evidence:
+    """Evidence of a window from what the store holds.
+
+    `samples` has columns series, gpu_uuid, mig_uuid, owner, second_s, value and covers the context too; `contacts`
+    are the stretches from first to last heartbeat; `devices` are (gpu_uuid, mig_uuid or '') known from the
+    inventory, sampled or not. Readings of a second in which their card was lost are not valid and are left out.
+    """
+    start_s, end_s = period.first_second, ceil_second(period.end_us)
+    lost = (
+        samples.filter((pl.col("series") == GPU_UP.name) & (pl.col("value") == 0))
+        .select("gpu_uuid", "second_s")
+        .unique()
+    )
+    valid = samples.filter(pl.col("gpu_uuid") != "").join(lost, on=["gpu_uuid", "second_s"], how="anti")
+    values = valid.filter(
+        pl.col("series").is_in(list(_QUANTITIES)), pl.col("second_s").is_between(start_s, end_s, closed="left")
+    ).select(
+        *_DEVICE,
+        "owner",
+        pl.col("series").replace_strict({name: q for name, (q, _) in _QUANTITIES.items()}).alias("quantity"),
+        pl.col("second_s"),
+        (pl.col("value") * pl.col("series").replace_strict({name: scale for name, (_, scale) in _QUANTITIES.items()}))
+        .round()
+        .cast(pl.Int64)
+        .alias("value"),
+    )
+    presence = _presence(start_s - CONTEXT_S, end_s + CONTEXT_S, samples, valid, lost, contacts, devices)
+    runs = pl.concat([_runs(values), _runs(presence)]).sort([*_KEY, "start_s"])
+    return Evidence(node, period, runs)
+
+
+def write_evidence(evidence: Evidence, path: Path) -> int:
+    """Write the runs as Parquet, whole or not at all; returns the size in bytes."""
+    buffer = io.BytesIO()
+    evidence.runs.write_parquet(buffer, compression="zstd")
+    content = buffer.getvalue()
+    partial = path.with_suffix(".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        raise UnavailableError(f"cannot write evidence to {str(path)!r}: {error.strerror}; free some space") from error
+    return len(content)
+
+
+def read_evidence(path: Path, node: str, period: Period, digest: str) -> Evidence:
+    """The frozen runs; UnavailableError where the file is gone or is not what was frozen."""
+    try:
+        evidence = Evidence(node, period, pl.read_parquet(path))
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise UnavailableError(f"cannot read the evidence {str(path)!r}: {error}; restore it from a backup") from error
+    if evidence.digest != digest:
+        raise UnavailableError(
+            f"cannot use the evidence {str(path)!r}: its digest is {evidence.digest[:12]!r}, not {digest[:12]!r}; "
+            "restore it from a backup"
+        )
+    return evidence
+
+
+def _presence(
+    from_s: int,
+    to_s: int,
+    samples: pl.DataFrame,
+    valid: pl.DataFrame,
+    lost: pl.DataFrame,
+    contacts: Iterable[Period],
+    devices: Iterable[tuple[str, str]],
+) -> pl.DataFrame:
+    """One row per device and second, and per second for the node itself (gpu_uuid '')."""
+    seconds = pl.DataFrame({"second_s": pl.int_range(from_s, to_s, eager=True)})
+    node = (
+        seconds.join(samples.select("second_s").unique().with_columns(heard=True), on="second_s", how="left")
+        .join(_contact_seconds(contacts, from_s, to_s).with_columns(contact=True), on="second_s", how="left")
+        .select(
+            "second_s",
+            pl.when("heard")
+            .then(Presence.SAMPLED)
+            .when("contact")
+            .then(Presence.COLLECTOR_DOWN)
+            .otherwise(Presence.HOST_UNREACHABLE)
+            .cast(pl.Int64)
+            .alias("node_value"),
+        )
+    )
+    known = pl.DataFrame(sorted(devices), schema={"gpu_uuid": pl.String, "mig_uuid": pl.String}, orient="row")
+    sampled = samples.filter(pl.col("gpu_uuid") != "").select(*_DEVICE)
+    every_device = pl.concat([known, sampled]).unique()
+    device = (
+        every_device.join(node, how="cross")
+        .join(
+            valid.select(*_DEVICE, "second_s").unique().with_columns(valid=True), on=[*_DEVICE, "second_s"], how="left"
+        )
+        .join(lost.with_columns(lost=True), on=["gpu_uuid", "second_s"], how="left")
+        .with_columns(
+            pl.when("lost")
+            .then(Presence.LOST)
+            .when("valid")
+            .then(Presence.SAMPLED)
+            .when(pl.col("node_value") == Presence.SAMPLED)
+            .then(Presence.ABSENT)
+            .otherwise("node_value")
+            .cast(pl.Int64)
+            .alias("value")
+        )
+    )
+    of_node = node.select(pl.lit("").alias("gpu_uuid"), pl.lit("").alias("mig_uuid"), "second_s", value="node_value")
+    return pl.concat([device.select(of_node.columns), of_node]).select(
+        *_DEVICE, pl.lit("").alias("owner"), pl.lit("presence").alias("quantity"), "second_s", "value"
+    )
+
+
+def _contact_seconds(contacts: Iterable[Period], from_s: int, to_s: int) -> pl.DataFrame:
+    """The seconds within `CONTACT_S` after some heartbeat."""
+    ranges = [
+        pl.int_range(max(from_s, first), min(to_s, last + CONTACT_S), eager=True)
+        for first, last in ((each.start_us // MICROSECONDS, each.end_us // MICROSECONDS) for each in contacts)
+        if max(from_s, first) < min(to_s, last + CONTACT_S)
+    ]
+    return pl.DataFrame({"second_s": pl.concat(ranges) if ranges else pl.Series(dtype=pl.Int64)}).unique()
+
+
+def _runs(dense: pl.DataFrame) -> pl.DataFrame:
+    """Rows per second folded into runs of equal value."""
+    ordered = dense.sort([*_KEY, "second_s"])
+    same = pl.all_horizontal(
+        *(pl.col(column) == pl.col(column).shift() for column in (*_KEY, "value")),
+        pl.col("second_s") == pl.col("second_s").shift() + 1,
+    ).fill_null(value=False)
+    return (
+        ordered.with_columns((~same).cum_sum().alias("run"))
+        .group_by("run", maintain_order=True)
+        .agg(
+            *(pl.col(column).first() for column in _KEY),
+            pl.col("second_s").first().alias("start_s"),
+            pl.len().cast(pl.Int64).alias("seconds"),
+            pl.col("value").first(),
+        )
+        .select(list(RUN_COLUMNS))
+        .cast(RUN_COLUMNS)  # type: ignore[arg-type]
+    )
+
+
+def _inside(runs: pl.DataFrame, period: Period) -> pl.DataFrame:
+    """Device runs cut to the window; the node's own rows are left out."""
+    start_s, end_s = period.first_second, ceil_second(period.end_us)
+    cut_end = pl.min_horizontal(pl.col("start_s") + pl.col("seconds"), pl.lit(end_s))
+    cut_start = pl.max_horizontal("start_s", pl.lit(start_s))
+    return runs.filter(pl.col("gpu_uuid") != "").with_columns(
+        seconds=(cut_end - cut_start).clip(lower_bound=0), start_s=cut_start
+    )

@@ -1,0 +1,111 @@
+"""What a tenant owes: a draft invoice out of the charges there are."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from domain.money import largest_remainder, minor_unit_nano
+from domain.prices import Rate
+from domain.tenants import Tenant
+from meter.charges import Charge
+from meter.ledger_store import Window
+
+
+@dataclass(slots=True)
+class InvoiceLine:
+    """Charges of one project, SKU, dimension and rate. `rate` None is unpriced use.
+
+    `amount_nano` is exact; `payable_nano` is a multiple of the currency's smallest unit, and the payables of an
+    invoice sum to its total. `covered_seconds` None: no device is known for any of it.
+    """
+
+    project: str
+    sku: str
+    dimension: str
+    rate: Rate | None
+    granted_seconds: int = 0
+    free_seconds: int = 0
+    covered_seconds: int | None = None
+    quantity: int = 0
+    quantity_whole: int = 1
+    amount_nano: int = 0
+    payable_nano: int = 0
+
+    def add(self, charge: Charge) -> None:
+        """Count a charge into the line."""
+        self.granted_seconds += charge.granted_seconds
+        self.free_seconds += charge.free_seconds
+        self.quantity += charge.quantity
+        self.quantity_whole = charge.quantity_whole
+        self.amount_nano += charge.amount_nano
+        if charge.covered_seconds is not None:
+            self.covered_seconds = (self.covered_seconds or 0) + charge.covered_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Invoice:
+    """A draft over billing dates `first_date` to `last_date`, both included.
+
+    `rated_until_us` is the instant up to which every window the tenant held something in is rated; None where it
+    held nothing. `settled` is true when all of those windows have settled. Coverage is of seconds granted on known
+    devices: None where there are none.
+    """
+
+    tenant: str
+    currency: str
+    first_date: str
+    last_date: str
+    lines: tuple[InvoiceLine, ...]
+    rated_until_us: int | None
+    settled: bool
+    covered_seconds: int | None = field(default=None)
+    coverable_seconds: int = 0
+
+    @property
+    def total_nano(self) -> int:
+        """What is payable: the sum of the lines."""
+        return sum(line.payable_nano for line in self.lines)
+
+    @property
+    def unpriced_seconds(self) -> int:
+        """Granted seconds that no rate covers; an invoice with any cannot be closed."""
+        return sum(line.granted_seconds for line in self.lines if line.rate is None)
+
+
+def draft_invoice(
+    tenant: Tenant,
+    first_date: str,
+    last_date: str,
+    charges: Iterable[Charge],
+    rates: Mapping[str, Rate],
+    windows: Mapping[tuple[str, int], Window],
+) -> Invoice:
+    """The invoice that the charges make; all are the tenant's and of those dates, their windows in `windows`."""
+    lines: dict[tuple[str, str, str, str, int], InvoiceLine] = {}
+    touched: set[tuple[str, int]] = set()
+    covered: int | None = None
+    coverable = 0
+    for charge in charges:
+        key = (charge.project, charge.sku, charge.dimension, charge.rate_id or "", charge.quantity_whole)
+        rate = rates[charge.rate_id] if charge.rate_id else None
+        lines.setdefault(key, InvoiceLine(charge.project, charge.sku, charge.dimension, rate)).add(charge)
+        touched.add((charge.node, charge.window_start_us))
+        if charge.dimension == "gpu" and charge.covered_seconds is not None:
+            covered = (covered or 0) + charge.covered_seconds
+            coverable += charge.granted_seconds
+    ordered = [lines[key] for key in sorted(lines)]
+    payables = largest_remainder([line.amount_nano for line in ordered], minor_unit_nano(tenant.currency))
+    for line, payable_nano in zip(ordered, payables, strict=True):
+        line.payable_nano = payable_nano
+    its_windows = [windows[key] for key in touched]
+    open_until = [each.rated_until_us for each in its_windows if each.state == "open"]
+    return Invoice(
+        tenant=tenant.tenant,
+        currency=tenant.currency,
+        first_date=first_date,
+        last_date=last_date,
+        lines=tuple(ordered),
+        rated_until_us=min(open_until) if open_until else max((w.rated_until_us for w in its_windows), default=None),
+        settled=not open_until,
+        covered_seconds=covered,
+        coverable_seconds=coverable,
+    )

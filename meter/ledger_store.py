@@ -1,0 +1,190 @@
+"""Windows, evidence and charges in the database."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
+
+from domain.errors import ConflictError
+from domain.grants import OPEN_END_US
+from domain.period import Period
+from meter.charges import Charge
+from store.access import Principal, Role
+from store.tables.billing import charges, evidence, windows
+from store.tables.capacity import device_periods, grants, nodes
+
+# The node of grants without a device.
+NO_NODE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One row of `windows`. Residuals None: the node's capacity is not known."""
+
+    node: str
+    start_us: int
+    state: str
+    rated_until_us: int
+    revision: int
+    evidence_digest: str | None
+    residual_compute: int | None
+    residual_vram: int | None
+    unpriced_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenEvidence:
+    """Where a revision of a window's evidence lies; `digest` is of its content."""
+
+    path: str
+    digest: str
+    size_bytes: int
+
+
+def load_window(connection: Connection, principal: Principal, node: str, start_us: int) -> Window | None:
+    """The window, if it was ever rated."""
+    found = load_windows(connection, principal, Period(start_us, start_us + 1), node=node)
+    return found[0] if found else None
+
+
+def load_windows(
+    connection: Connection, principal: Principal, period: Period | None = None, *, node: str | None = None
+) -> list[Window]:
+    """Windows by hour and node, those that start in the period if one is given."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    query = select(windows).order_by(windows.c.start_us, windows.c.node)
+    if period is not None:
+        query = query.where(windows.c.start_us >= period.start_us, windows.c.start_us < period.end_us)
+    if node is not None:
+        query = query.where(windows.c.node == node)
+    return [Window(**row) for row in connection.execute(query).mappings()]
+
+
+def load_frozen(connection: Connection, principal: Principal, window: Window) -> FrozenEvidence | None:
+    """The evidence of the window's revision; None where it has not settled."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    row = connection.execute(
+        select(evidence).where(
+            evidence.c.node == window.node,
+            evidence.c.start_us == window.start_us,
+            evidence.c.revision == window.revision,
+        )
+    ).one_or_none()
+    return FrozenEvidence(row.path, row.digest, row.size_bytes) if row else None
+
+
+def save_window(
+    connection: Connection,
+    principal: Principal,
+    window: Window,
+    its_charges: Iterable[Charge],
+    frozen: FrozenEvidence | None,
+) -> None:
+    """Put a window and all its charges in the place of what was there, in the caller's transaction.
+
+    ConflictError where somebody closed the window, or moved it to a later revision, since it was read.
+    """
+    principal.require(Role.OPERATOR, Role.BILLING)
+    place = (windows.c.node == window.node) & (windows.c.start_us == window.start_us)
+    before = connection.execute(select(windows).where(place).with_for_update()).mappings().one_or_none()
+    if before is None:
+        connection.execute(insert(windows).values(**asdict(window)))
+    elif before["state"] == "closed" or before["revision"] > window.revision:
+        raise ConflictError(
+            f"cannot rate the window {window.node!r} {window.start_us!r}: another meter has moved it on; run again"
+        )
+    else:
+        connection.execute(update(windows).where(place).values(**asdict(window)))
+    if frozen is not None and load_frozen(connection, principal, window) is None:
+        connection.execute(
+            insert(evidence).values(
+                node=window.node, start_us=window.start_us, revision=window.revision, **asdict(frozen)
+            )
+        )
+    connection.execute(
+        delete(charges).where(charges.c.node == window.node, charges.c.window_start_us == window.start_us)
+    )
+    rows = [{"charge_id": each.charge_id, **asdict(each)} for each in its_charges]
+    if rows:
+        connection.execute(insert(charges), rows)
+
+
+def load_charges(
+    connection: Connection,
+    principal: Principal,
+    *,
+    tenant: str | None = None,
+    first_date: str | None = None,
+    last_date: str | None = None,
+    windows_in: Period | None = None,
+) -> list[Charge]:
+    """Charges the principal may see, by billing date and natural key; dates are YYYY-MM-DD, both included."""
+    query = select(charges).where(principal.sees(charges.c.tenant))
+    if tenant is not None:
+        query = query.where(charges.c.tenant == tenant)
+    if first_date is not None:
+        query = query.where(charges.c.billing_date >= first_date)
+    if last_date is not None:
+        query = query.where(charges.c.billing_date <= last_date)
+    if windows_in is not None:
+        query = query.where(
+            charges.c.window_start_us >= windows_in.start_us, charges.c.window_start_us < windows_in.end_us
+        )
+    query = query.order_by(
+        charges.c.billing_date,
+        charges.c.window_start_us,
+        charges.c.node,
+        charges.c.allocation,
+        charges.c.ordinal,
+        charges.c.dimension,
+        charges.c.charge_id,
+    )
+    return [_charge(row) for row in connection.execute(query).mappings()]
+
+
+def nodes_to_meter(connection: Connection, principal: Principal) -> dict[str, int | None]:
+    """Every node that reports or holds grants -> the instant of its last inventory; '' for record-only grants."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    found: dict[str, int | None] = {row.node: row.inventory_us for row in connection.execute(select(nodes))}
+    with_grants = select(grants.c.node).where(grants.c.gpu_uuid.is_not(None)).distinct()
+    for node in connection.execute(with_grants).scalars():
+        found.setdefault(node, None)
+    if connection.execute(select(func.count()).where(grants.c.gpu_uuid.is_(None))).scalar_one():
+        found[NO_NODE] = None
+    return found
+
+
+def busy_periods(connection: Connection, principal: Principal, node: str) -> list[Period]:
+    """The stretches in which the node had a card or a grant, unmerged, in order of start."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    of_grants = select(grants.c.start_us, grants.c.end_us)
+    if node == NO_NODE:
+        query: Any = of_grants.where(grants.c.gpu_uuid.is_(None))
+    else:
+        query = of_grants.where(grants.c.node == node, grants.c.gpu_uuid.is_not(None)).union_all(
+            select(device_periods.c.start_us, device_periods.c.end_us).where(device_periods.c.node == node)
+        )
+    return _periods(connection.execute(query).all())
+
+
+def hours_to_rate(connection: Connection, principal: Principal, node: str, now_us: int) -> Sequence[int]:
+    """Starts of the node's hours up to `now_us` that have something to rate and have not settled, in order."""
+    hours = {
+        hour.start_us
+        for busy in busy_periods(connection, principal, node)
+        if (past := busy.intersect(Period(0, max(now_us, 0))))
+        for hour in past.hours()
+    }
+    done = select(windows.c.start_us).where(
+        windows.c.node == node, or_(windows.c.state == "settled", windows.c.state == "closed")
+    )
+    return sorted(hours.difference(connection.execute(done).scalars()))
+
+
+def _charge(row: Any) -> Charge:
+    return Charge(**{name: row[name] for name in Charge.__dataclass_fields__})
+
+
+def _periods(rows: Iterable[Any]) -> list[Period]:
+    return sorted(Period(row.start_us, OPEN_END_US if row.end_us is None else row.end_us) for row in rows)

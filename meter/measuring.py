@@ -1,0 +1,135 @@
+"""Seconds and bytes of stretches of grants: intervals joined with the runs of evidence, in whole numbers."""
+
+from dataclasses import dataclass, fields
+
+import polars as pl
+
+from domain.grants import Grant, GrantKind
+from domain.prices import GapRules
+from domain.samples import allocation_owner
+from meter.evidence import Evidence, Presence
+from meter.gaps import GapClass, classify
+
+_DEVICE = ["gpu_uuid", "mig_uuid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The whole seconds [start_s, end_s) of a grant, and the rules by which its gaps are judged."""
+
+    grant: Grant
+    rules: GapRules
+    start_s: int
+    end_s: int
+
+    @property
+    def seconds(self) -> int:
+        """How many."""
+        return self.end_s - self.start_s
+
+
+@dataclass(slots=True)
+class Sums:
+    """Seconds and bytes of a stretch, in whole numbers; used and overuse are byte-seconds."""
+
+    measured: int = 0
+    bridged: int = 0
+    on_record: int = 0
+    free: int = 0
+    covered: int = 0
+    used: int = 0
+    overuse: int = 0
+
+    def add(self, other: "Sums") -> None:
+        """Add another stretch's sums to these."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+    @classmethod
+    def of_gap(cls, gap: GapClass, seconds: int) -> "Sums":
+        """Sums of nothing but seconds of one gap class."""
+        return cls(**{gap.value: seconds})
+
+    @property
+    def billed(self) -> int:
+        """Seconds that cost money."""
+        return self.measured + self.bridged + self.on_record
+
+
+def measure(evidence: Evidence, stretches: list[Stretch]) -> list[Sums]:
+    """The sums of each stretch, in the same order.
+
+    What a tenant used of a whole card or MIG instance is what the device used; of a share, what the node proved
+    to be its own. A grant without a device is on record for all its seconds.
+    """
+    found = [Sums(on_record=each.seconds if each.grant.is_record_only else 0) for each in stretches]
+    rules = {each: number for number, each in enumerate(dict.fromkeys(s.rules for s in stretches))}
+    frame = _frame(stretches, rules)
+    if frame.is_empty():
+        return found
+    presence = _presence_of(evidence, frame)
+    gaps = pl.concat(
+        [classify(presence, each).with_columns(rules=pl.lit(number, pl.Int64)) for each, number in rules.items()]
+    )
+    by_gap = _overlaps(frame, gaps, [*_DEVICE, "rules"]).group_by("stretch", "gap").agg(pl.col("overlap").sum())
+    for row in by_gap.iter_rows(named=True):
+        found[row["stretch"]].add(Sums.of_gap(GapClass(row["gap"]), row["overlap"]))
+    used = evidence.quantity("vram_used").with_columns(end_s=pl.col("start_s") + pl.col("seconds"))
+    overuse = (pl.col("value") - pl.col("vram_bytes")).clip(lower_bound=0)
+    by_use = (
+        _overlaps(frame, used, [*_DEVICE, "owner"])
+        .group_by("stretch")
+        .agg(
+            pl.col("overlap").sum().alias("covered"),
+            (pl.col("value") * pl.col("overlap")).sum().alias("used"),
+            (overuse * pl.col("overlap")).sum().alias("overuse"),
+        )
+    )
+    for row in by_use.iter_rows(named=True):
+        found[row["stretch"]].add(Sums(covered=row["covered"], used=row["used"], overuse=row["overuse"]))
+    return found
+
+
+def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame:
+    rows = [
+        (
+            number,
+            stretch.grant.gpu_uuid,
+            stretch.grant.mig_uuid or "",
+            allocation_owner(stretch.grant.allocation) if stretch.grant.kind is GrantKind.SHARE else "",
+            rules[stretch.rules],
+            stretch.grant.vram_bytes,
+            stretch.start_s,
+            stretch.end_s,
+        )
+        for number, stretch in enumerate(stretches)
+        if not stretch.grant.is_record_only
+    ]
+    schema = {
+        "stretch": pl.Int64,
+        "gpu_uuid": pl.String,
+        "mig_uuid": pl.String,
+        "owner": pl.String,
+        "rules": pl.Int64,
+        "vram_bytes": pl.Int64,
+        "from_s": pl.Int64,
+        "to_s": pl.Int64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _presence_of(evidence: Evidence, frame: pl.DataFrame) -> pl.DataFrame:
+    """Presence of every device of the stretches; one that evidence does not know shares what is known of the node."""
+    presence = evidence.presence()
+    unknown = frame.select(_DEVICE).unique().join(presence, on=_DEVICE, how="anti")
+    of_node = presence.filter(pl.col("gpu_uuid") == "").drop(_DEVICE)
+    absent = unknown.join(of_node, how="cross").with_columns(
+        value=pl.when(pl.col("value") == Presence.SAMPLED).then(Presence.ABSENT).otherwise("value").cast(pl.Int64)
+    )
+    return pl.concat([presence, absent.select(presence.columns)])
+
+
+def _overlaps(stretches: pl.DataFrame, runs: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+    """Every meeting of a stretch with a run of the same device, with the seconds they share."""
+    shared = pl.min_horizontal("to_s", "end_s") - pl.max_horizontal("from_s", "start_s")
+    return stretches.join(runs, on=on).with_columns(overlap=shared).filter(pl.col("overlap") > 0)

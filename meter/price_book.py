@@ -1,0 +1,186 @@
+"""The price book a person writes: YAML into the facts of domain/prices.py."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from domain.errors import InputError
+from domain.money import Quote, parse_quote
+from domain.period import Period, parse_instant
+from domain.prices import ANY_SKU, DIMENSIONS, GapPolicy, GapRules, PriceBook, Rate, VramBasis, check_overlaps
+from domain.skus import SkuTable
+from domain.slugs import check_slug
+
+# A hole is bridged only when both its ends lie within the context that evidence keeps around its hour.
+BRIDGE_SECONDS_MAX = 30
+
+_BOOK_KEYS = {"book", "currency", "gaps", "rates"}
+_GAP_KEYS = {"bridge_seconds", "host_unreachable", "collector_down", "never_ready"}
+_RATE_KEYS = {"dimension", "sku", "tenant", "project", "price", "unit", "basis", "from", "to"}
+
+
+class _TextLoader(yaml.SafeLoader):
+    """YAML in which times stay text: a library that reads them drops the offset that we insist on."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are the library's
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def read_price_book(path: Path, skus: SkuTable, known_skus: frozenset[str] = frozenset()) -> PriceBook:
+    """The book in the file, whole and checked; InputError lists every problem with its place.
+
+    A rate's SKU must be in the operator's table or among `known_skus` (those that cards report), so that a
+    misspelt one is found before the month is out.
+    """
+    try:
+        content = yaml.load(path.read_text("utf-8"), Loader=_TextLoader)  # noqa: S506 - a SafeLoader with fewer tags
+    except OSError as error:
+        raise InputError(f"cannot read the price book {str(path)!r}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"cannot read the price book {str(path)!r}: {' '.join(str(error).split())}") from error
+    problems: list[str] = []
+    book = _Reader(problems, skus.names | known_skus).book(content)
+    if problems or book is None:
+        raise InputError(f"cannot use the price book {str(path)!r}: {'; '.join(problems)}")
+    return book
+
+
+class _Reader:
+    """Reads what it can and keeps every problem for one report."""
+
+    def __init__(self, problems: list[str], skus: frozenset[str]) -> None:
+        self._problems = problems
+        self._skus = skus
+
+    def book(self, content: object) -> PriceBook | None:
+        if not isinstance(content, Mapping):
+            self._problems.append("the file holds no book; begin with `book: NAME`")
+            return None
+        self._keys("the book", content, _BOOK_KEYS, needed={"book", "currency", "rates"})
+        name = str(content.get("book", ""))
+        self._try("book", check_slug, "price book", name)
+        currency = content.get("currency")
+        if not (isinstance(currency, str) and len(currency) == 3 and currency.isascii() and currency.isupper()):
+            self._problems.append(f"currency: cannot use {currency!r}; write an ISO 4217 code such as CNY")
+        gaps = self._gaps(content.get("gaps", {}))
+        rows = content.get("rates")
+        if not isinstance(rows, list) or not rows:
+            self._problems.append("rates: cannot use a book without rates; write at least one")
+            return None
+        rates = tuple(filter(None, (self._rate(name, i, row) for i, row in enumerate(rows, start=1))))
+        self._try("rates", check_overlaps, rates)
+        self._check_overuse(rates)
+        return PriceBook(name, str(currency), gaps, rates)
+
+    def _gaps(self, content: object) -> GapRules:
+        if not isinstance(content, Mapping):
+            self._problems.append("gaps: write `key: value` pairs")
+            return GapRules()
+        self._keys("gaps", content, _GAP_KEYS)
+        bridge = content.get("bridge_seconds", GapRules().bridge_seconds)
+        if not isinstance(bridge, int) or isinstance(bridge, bool) or not 0 <= bridge <= BRIDGE_SECONDS_MAX:
+            self._problems.append(f"gaps.bridge_seconds: cannot use {bridge!r}; write 0 to {BRIDGE_SECONDS_MAX}")
+            bridge = 0
+        policies = {}
+        for key in ("host_unreachable", "collector_down", "never_ready"):
+            policy = content.get(key, getattr(GapRules(), key))
+            if policy not in list(GapPolicy):
+                self._problems.append(f"gaps.{key}: cannot use {policy!r}; write free or on_record")
+                policy = GapPolicy.FREE
+            policies[key] = GapPolicy(policy)
+        return GapRules(bridge_seconds=bridge, **policies)
+
+    def _rate(self, book: str, number: int, row: object) -> Rate | None:
+        place = f"rate {number}"
+        if not isinstance(row, Mapping):
+            self._problems.append(f"{place}: write `key: value` pairs")
+            return None
+        found = len(self._problems)
+        self._keys(place, row, _RATE_KEYS, needed={"dimension", "sku", "price", "unit", "from"})
+        dimension, sku = row.get("dimension"), str(row.get("sku"))
+        if dimension not in DIMENSIONS:
+            self._problems.append(f"{place}: cannot price the dimension {dimension!r}; write {', '.join(DIMENSIONS)}")
+        if sku != ANY_SKU and sku not in self._skus and sku.partition("/")[0] not in self._skus:
+            self._problems.append(f"{place}: cannot find the SKU {sku!r}; write one of the SKU table, or add it there")
+        quote = self._try(place, parse_quote, row.get("price"), row.get("unit"))
+        if quote is not None and dimension in DIMENSIONS and quote.basis != DIMENSIONS[dimension]:
+            self._problems.append(f"{place}: cannot price {dimension!r} per {quote.unit}")
+        basis = self._basis(place, row, dimension)
+        period = self._period(place, row)
+        tenant, project = row.get("tenant"), row.get("project")
+        if project is not None and tenant is None:
+            self._problems.append(f"{place}: cannot use the project {project!r} without its tenant")
+        if len(self._problems) > found or quote is None or period is None:
+            return None
+        start_us, end_us = period
+        scope = (str(dimension), sku, tenant, project)
+        rate_id = _rate_id(book, *scope, quote, basis, start_us)
+        return Rate(rate_id, *scope, quote, basis, start_us, end_us)
+
+    def _basis(self, place: str, row: Mapping[str, Any], dimension: object) -> VramBasis | None:
+        basis = row.get("basis")
+        if dimension != "vram":
+            if basis is not None:
+                self._problems.append(f"{place}: cannot use a basis for {dimension!r}; it goes with vram")
+            return None
+        try:
+            return VramBasis(basis or VramBasis.MAX)
+        except ValueError:
+            self._problems.append(f"{place}: cannot use the basis {basis!r}; write granted, used or max")
+            return None
+
+    def _period(self, place: str, row: Mapping[str, Any]) -> tuple[int, int | None] | None:
+        start_us = self._try(f"{place}, from", parse_instant, str(row.get("from", "")))
+        end_us = self._try(f"{place}, to", parse_instant, str(row["to"])) if row.get("to") is not None else None
+        if start_us is None:
+            return None
+        if end_us is not None:
+            self._try(place, Period, start_us, end_us)
+        return start_us, end_us
+
+    def _check_overuse(self, rates: tuple[Rate, ...]) -> None:
+        overuse = any(rate.dimension == "vram_overuse" for rate in rates)
+        if overuse and any(rate.basis is VramBasis.MAX for rate in rates):
+            self._problems.append(
+                "rates: cannot price vram_overuse beside vram with basis max, which holds it already; use basis granted"
+            )
+
+    def _keys(self, place: str, content: Mapping[Any, Any], known: set[str], needed: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+        self._problems += [f"{place}: unknown key {key!r}" for key in content if key not in known]
+        self._problems += [f"{place}: {key} is missing" for key in sorted(needed) if content.get(key) is None]
+
+    def _try(self, place: str, call: Any, *arguments: object) -> Any:
+        try:
+            return call(*arguments)
+        except InputError as error:
+            self._problems.append(f"{place}: {error}")
+            return None
+
+
+def _rate_id(
+    book: str,
+    dimension: str,
+    sku: str,
+    tenant: str | None,
+    project: str | None,
+    quote: Quote,
+    basis: VramBasis | None,
+    start_us: int,
+) -> str:
+    parts = (
+        book,
+        dimension,
+        sku,
+        tenant or "",
+        project or "",
+        f"{quote.price}",
+        quote.unit,
+        basis or "",
+        str(start_us),
+    )
+    return f"rate_{hashlib.sha256(chr(31).join(parts).encode()).hexdigest()[:16]}"

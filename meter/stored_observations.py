@@ -1,0 +1,34 @@
+"""Observations out of VictoriaMetrics."""
+
+import polars as pl
+
+from domain.clock import MICROSECONDS, Clock
+from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
+from meter.observations import SAMPLE_COLUMNS
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
+
+# What evidence is made of; the other series are for pictures.
+_SERIES = (GPU_UP, GPU_BUSY, GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE)
+
+
+class StoredObservations:
+    """`Observations` of a VictoriaMetrics server."""
+
+    def __init__(self, reader: Reader, *, lookback_s: int, clock: Clock) -> None:
+        """`lookback_s` before now is how far back a completeness mark is looked for."""
+        self._reader = reader
+        self._lookback_s = lookback_s
+        self._clock = clock
+
+    def samples(self, node: str, start_s: int, end_s: int) -> pl.DataFrame:
+        """Every sample of the node's cards at seconds in [start_s, end_s)."""
+        selector = Selector(_SERIES, {"node": node})
+        return self._reader.export(selector, start_s, end_s).frame.select(list(SAMPLE_COLUMNS))
+
+    def complete_until_s(self, node: str) -> int | None:
+        """The latest mark of the node within the lookback."""
+        mark = Selector((COLLECTOR_COMPLETE_UNTIL,), {"node": node}).expression
+        now_s = self._clock.now_us() // MICROSECONDS
+        found = self._reader.instant(f"max(max_over_time({mark}[{self._lookback_s}s]))", now_s)
+        return int(found[0].values[-1]) if found else None

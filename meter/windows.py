@@ -1,0 +1,215 @@
+"""One window: read what was observed, freeze it when it is complete, rate it, and put the result in the ledger."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import quote
+
+import polars as pl
+
+from domain.clock import MICROSECONDS
+from domain.grants import Grant
+from domain.period import HOUR_US, Period, ceil_second, format_instant
+from domain.prices import PriceBook
+from domain.tenants import Tenant
+from meter import ledger_store
+from meter.charges import Charge
+from meter.conservation import Fleet, Residuals, residuals
+from meter.evidence import CONTEXT_S, Evidence, make_evidence, read_evidence, write_evidence
+from meter.ledger_store import NO_NODE, FrozenEvidence, Window
+from meter.observations import SAMPLE_COLUMNS, Observations
+from meter.price_store import load_books
+from meter.rating import rate
+from store import capacity
+from store.access import Principal
+from store.database import Database
+from store.tenants import load_tenants
+
+
+class Outcome(StrEnum):
+    """What became of a window in one pass."""
+
+    OPEN = "open"
+    SETTLED = "settled"
+    CLOSED = "closed"
+    WAITING = "waiting"
+    """Nothing of it is complete yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowResult:
+    """One window after a pass; `window` is None while it waits. `kept_frozen` is set where the store by now holds
+    less than the evidence that was frozen, so that the frozen evidence was rated."""
+
+    node: str
+    start_us: int
+    outcome: Outcome
+    window: Window | None
+    charges: tuple[Charge, ...]
+    kept_frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRules:
+    """When a window settles: `grace_us` after its end if complete, `deadline_us` after its end in any case."""
+
+    grace_us: int
+    deadline_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What the database says of a window's hour."""
+
+    grants: list[Grant]
+    fleet: Fleet
+    contacts: list[Period]
+    tenants: Mapping[str, Tenant]
+    books: Mapping[str, PriceBook]
+    inventory_us: int | None
+    window: Window | None
+    frozen: FrozenEvidence | None
+
+
+class WindowRater:
+    """Rates windows; holds nothing between two of them, so a kill at any point costs only the pass."""
+
+    def __init__(
+        self,
+        database: Database,
+        principal: Principal,
+        observations: Observations,
+        evidence_dir: Path,
+        rules: SettleRules,
+    ) -> None:
+        self._database = database
+        self._principal = principal
+        self._observations = observations
+        self._evidence_dir = evidence_dir
+        self._rules = rules
+
+    def rate_window(self, node: str, start_us: int, now_us: int) -> WindowResult:
+        """One pass over the (node, UTC hour) window: rate what is complete at `now_us`, settle it if it is due.
+
+        A closed window is left as it is. Raises UnavailableError where the store or the evidence cannot be read,
+        and then writes nothing.
+        """
+        hour = Period(start_us, start_us + HOUR_US)
+        record = self._read(node, hour)
+        if record.window is not None and record.window.state == Outcome.CLOSED:
+            return WindowResult(node, start_us, Outcome.CLOSED, record.window, ())
+        complete_us = self._complete_until_us(node, now_us)
+        due = self._is_due(hour, node, record.inventory_us, complete_us, now_us)
+        until_us = hour.end_us if due else min(hour.end_us, complete_us)
+        if until_us <= start_us:
+            return WindowResult(node, start_us, Outcome.WAITING, record.window, ())
+        evidence = self._observe(node, Period(start_us, until_us), record)
+        kept = self._frozen_evidence(record, node, hour)
+        kept_frozen = kept is not None and evidence.sampled_seconds < kept.sampled_seconds
+        if kept is not None and kept_frozen:
+            evidence = kept
+        return self._save(node, evidence, record, settled=due or kept is not None, kept_frozen=kept_frozen)
+
+    def evidence_of(self, node: str, hour: Period, now_us: int) -> Evidence:
+        """The evidence of an hour as it stands: frozen where the window has settled, else read from the store."""
+        record = self._read(node, hour)
+        frozen = self._frozen_evidence(record, node, hour)
+        if frozen is not None:
+            return frozen
+        until_us = min(hour.end_us, now_us // MICROSECONDS * MICROSECONDS)
+        return self._observe(node, Period(hour.start_us, max(hour.start_us, until_us)), record)
+
+    def complete_until_s(self, node: str) -> int | None:
+        """The second before which everything of the node was delivered or is a hole; None if it never said."""
+        return self._observations.complete_until_s(node)
+
+    def _read(self, node: str, hour: Period) -> _Record:
+        who = self._principal
+        with self._database.read() as connection:
+            # An instance or a hold matters for the context too, but only seconds of the hour are rated.
+            devices = capacity.load_device_periods(connection, who, hour, node=node) if node != NO_NODE else []
+            uuids = {each.gpu_uuid for each in devices}
+            around = Period(hour.start_us - CONTEXT_S * MICROSECONDS, hour.end_us + CONTEXT_S * MICROSECONDS)
+            window = ledger_store.load_window(connection, who, node, hour.start_us)
+            return _Record(
+                grants=capacity.load_grants(connection, who, hour, node=node),
+                fleet=Fleet(
+                    devices=devices,
+                    instances=capacity.load_mig_periods(connection, who, hour, uuids),
+                    holds=capacity.load_holds(connection, who, hour, uuids),
+                    states=capacity.load_device_states(connection, who, hour, uuids),
+                ),
+                contacts=capacity.load_contacts(connection, who, around, node=node),
+                tenants={each.tenant: each for each in load_tenants(connection, who)},
+                books=load_books(connection, who),
+                inventory_us=ledger_store.nodes_to_meter(connection, who).get(node),
+                window=window,
+                frozen=ledger_store.load_frozen(connection, who, window) if window else None,
+            )
+
+    def _complete_until_us(self, node: str, now_us: int) -> int:
+        """Up to when every second is known to be delivered or a hole; nothing is missing where no device is."""
+        past_us = now_us // MICROSECONDS * MICROSECONDS
+        if node == NO_NODE:
+            return past_us
+        mark_s = self._observations.complete_until_s(node)
+        return min(past_us, mark_s * MICROSECONDS) if mark_s is not None else 0
+
+    def _is_due(self, hour: Period, node: str, inventory_us: int | None, complete_us: int, now_us: int) -> bool:
+        if now_us >= hour.end_us + self._rules.deadline_us:
+            return True
+        if now_us < hour.end_us + self._rules.grace_us:
+            return False
+        if node == NO_NODE:
+            return True
+        # The context after the hour must be complete as well, so that a hole at its end is seen whole.
+        complete = complete_us >= hour.end_us + CONTEXT_S * MICROSECONDS
+        return complete and inventory_us is not None and inventory_us >= hour.end_us
+
+    def _observe(self, node: str, period: Period, record: _Record) -> Evidence:
+        if node == NO_NODE:
+            return make_evidence(node, period, pl.DataFrame(schema=SAMPLE_COLUMNS), [], [])
+        start_s, end_s = period.first_second, ceil_second(period.end_us)
+        samples = self._observations.samples(node, start_s - CONTEXT_S, end_s + CONTEXT_S)
+        devices = [(each.gpu_uuid, "") for each in record.fleet.devices]
+        devices += [(each.gpu_uuid, each.mig_uuid) for each in record.fleet.instances]
+        return make_evidence(node, period, samples, record.contacts, devices)
+
+    def _frozen_evidence(self, record: _Record, node: str, hour: Period) -> Evidence | None:
+        if record.frozen is None:
+            return None
+        return read_evidence(self._evidence_dir / record.frozen.path, node, hour, record.frozen.digest)
+
+    def _save(
+        self, node: str, evidence: Evidence, record: _Record, *, settled: bool, kept_frozen: bool
+    ) -> WindowResult:
+        charges = rate(evidence, record.grants, record.tenants, record.books)
+        left = residuals(record.fleet, record.grants, evidence) if node != NO_NODE else Residuals(0, 0)
+        before = record.window
+        changed = before is None or before.evidence_digest != evidence.digest
+        revision = before.revision if before else 0
+        frozen = None
+        if settled:
+            revision += 1 if changed else 0
+            frozen = record.frozen if not changed else self._freeze(evidence, revision)
+        window = Window(
+            node=node,
+            start_us=evidence.period.start_us,
+            state=Outcome.SETTLED if settled else Outcome.OPEN,
+            rated_until_us=evidence.period.end_us,
+            revision=revision,
+            evidence_digest=evidence.digest if settled else None,
+            residual_compute=left.compute_unit_seconds,
+            residual_vram=left.vram_byte_seconds,
+            unpriced_seconds=sum(each.granted_seconds for each in charges if each.rate_id is None),
+        )
+        with self._database.write() as connection:
+            ledger_store.save_window(connection, self._principal, window, charges, frozen)
+        return WindowResult(node, window.start_us, Outcome(window.state), window, tuple(charges), kept_frozen)
+
+    def _freeze(self, evidence: Evidence, revision: int) -> FrozenEvidence:
+        hour = format_instant(evidence.period.start_us)[:13].replace("T", "/")
+        path = f"{hour}/{quote(evidence.node, safe='') or '_'}.r{revision}.parquet"
+        size_bytes = write_evidence(evidence, self._evidence_dir / path)
+        return FrozenEvidence(path, evidence.digest, size_bytes)

@@ -1,0 +1,233 @@
+"""A migrated database with two tenants, and the real service on a loopback port."""
+
+import importlib.util
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from sqlalchemy import select, update
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from allocator.client import AllocatorClient
+from allocator.service import create_app
+from domain.capacity import ShareGrain
+from domain.clock import MICROSECONDS
+from domain.inventory import Device, Inventory, MigInstance
+from domain.skus import load_skus
+from domain.units import GIB, MIB
+from store.access import Principal, Role, create_token, revoke_token
+from store.database import Database, now_us
+from store.migrate import upgrade
+from store.tables.capacity import node_contacts
+from store.tenants import create_project, create_tenant
+
+OPERATOR = Principal.local_operator()
+GRAIN = ShareGrain(100, GIB)
+_DAY_US = 86_400 * MICROSECONDS
+
+
+class Hardware:
+    """Cards as a node reports them."""
+
+    def rtx4090(self, uuid: str, index: int, **changes: Any) -> Device:
+        """24,564 MiB of which the driver keeps 512."""
+        sizes = {"vram_total_bytes": 24_564 * MIB, "vram_reserved_bytes": 512 * MIB}
+        return Device(**{"uuid": uuid, "index": index, "model": "NVIDIA GeForce RTX 4090", **sizes, **changes})
+
+    def h100_mig(self, uuid: str, index: int, *starts: int) -> Device:
+        """In MIG mode, with a 1g.10gb instance at each of the slices."""
+        instances = tuple(
+            MigInstance(f"MIG-{uuid}-{start}", 7 + start, "1g.10gb", start, 1, 16, 9_984 * MIB) for start in starts
+        )
+        return Device(uuid, index, "NVIDIA H100 80GB HBM3", 81_559 * MIB, 600 * MIB, True, 132, instances=instances)
+
+
+@pytest.fixture(scope="session")
+def hardware() -> Hardware:
+    return Hardware()
+
+
+@dataclass
+class Ledger:
+    """A database with tenants and tokens, and what a test does to it."""
+
+    database: Database
+    file: Path
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def rows(self, table: Any, **where: Any) -> list[Any]:
+        """Every row of a table, in the order of its key."""
+        query = select(table).order_by(*table.primary_key.columns)
+        for name, value in where.items():
+            query = query.where(table.c[name] == value)
+        with self.database.read() as connection:
+            return list(connection.execute(query))
+
+    def everything(self, *tables: Any) -> list[list[tuple[Any, ...]]]:
+        """All rows of the tables, to compare before and after."""
+        return [[tuple(row) for row in self.rows(table)] for table in tables]
+
+    def now_s(self) -> int:
+        """The database's clock in whole seconds."""
+        with self.database.read() as connection:
+            return now_us(connection) // MICROSECONDS
+
+    def silence(self, node: str, seconds: float) -> None:
+        """Put the node's contact so far this long into the past."""
+        by_us = round(seconds * MICROSECONDS)
+        shift = update(node_contacts).where(node_contacts.c.node == node)
+        with self.database.write() as connection:
+            connection.execute(
+                shift.values(start_us=node_contacts.c.start_us - by_us, end_us=node_contacts.c.end_us - by_us)
+            )
+
+    def add_token(self, name: str, role: Role, *, tenant: str | None = None, node: str | None = None) -> str:
+        """A token good for a day."""
+        with self.database.write() as connection:
+            now = now_us(connection)
+            made = create_token(
+                connection, OPERATOR, role=role, now_us=now, expires_us=now + _DAY_US, tenant=tenant, node=node
+            )
+        self.tokens[name] = made.secret
+        return made.token_id
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database file to copy."""
+    file = tmp_path_factory.mktemp("ledger") / "template.db"
+    database = Database(f"sqlite:///{file}")
+    upgrade(database)
+    with database.write() as connection:
+        for tenant in ("acme", "beta"):
+            create_tenant(connection, OPERATOR, tenant=tenant, zone="UTC", currency="CNY", now_us=0)
+            create_project(connection, OPERATOR, tenant=tenant, project="lab", now_us=0)
+    database.close()
+    return file
+
+
+@pytest.fixture
+def ledger(template: Path, tmp_path: Path) -> Iterator[Ledger]:
+    """A ledger with the tenants acme and beta, and a token for everybody."""
+    file = tmp_path / "gputab.db"
+    shutil.copy(template, file)
+    ledger = Ledger(Database(f"sqlite:///{file}"), file)
+    for tenant in ("acme", "beta"):
+        ledger.add_token(tenant, Role.TENANT, tenant=tenant)
+    for node in ("n1", "n2"):
+        ledger.add_token(node, Role.NODE, node=node)
+    ledger.add_token("operator", Role.OPERATOR)
+    ledger.add_token("billing", Role.BILLING)
+    with ledger.database.write() as connection:
+        late = create_token(connection, OPERATOR, role=Role.OPERATOR, now_us=0, expires_us=1)
+    ledger.tokens["expired"] = late.secret
+    revoked = ledger.add_token("revoked", Role.OPERATOR)
+    with ledger.database.write() as connection:
+        revoke_token(connection, OPERATOR, revoked, now_us=now_us(connection))
+    yield ledger
+    ledger.database.close()
+
+
+class _Switch:
+    """One server for the session, another application for each test."""
+
+    def __init__(self) -> None:
+        self.app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.app is not None
+        await self.app(scope, receive, send)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[tuple[_Switch, str]]:
+    switch = _Switch()
+    # The lifespan belongs to an application, of which this server sees many.
+    config = uvicorn.Config(switch, log_config=None, lifespan="off")
+    running = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    yield switch, f"http://127.0.0.1:{listener.getsockname()[1]}"
+    running.should_exit = True
+    thread.join()
+
+
+@dataclass
+class Service:
+    """The running service, and requests to it."""
+
+    url: str
+    ledger: Ledger
+    http: httpx.Client
+
+    def call(self, method: str, path: str, who: str | None, **content: Any) -> httpx.Response:
+        """One request with somebody's token."""
+        headers = {} if who is None else {"Authorization": f"Bearer {self.ledger.tokens.get(who, who)}"}
+        headers |= content.pop("headers", {})
+        return self.http.request(method, self.url + path, headers=headers, **content)
+
+    def client(self, who: str) -> AllocatorClient:
+        """The client of somebody."""
+        return AllocatorClient(self.url, self.ledger.tokens[who], self.http)
+
+    def report(self, node: str, *devices: Device, observed_s: int | None = None) -> httpx.Response:
+        """An inventory of the node."""
+        observed_s = self.ledger.now_s() if observed_s is None else observed_s
+        body = asdict(Inventory(observed_s, devices))
+        return self.call("PUT", f"/v1/nodes/{node}/inventory", node, json=body)
+
+    def beat(self, node: str) -> None:
+        """A heartbeat of the node."""
+        assert self.call("PUT", f"/v1/nodes/{node}/heartbeat", node).status_code == 200
+
+    def furnish(self, node: str, *devices: Device) -> None:
+        """A node that lives and has these cards since a minute ago."""
+        self.beat(node)
+        answer = self.report(node, *devices, observed_s=self.ledger.now_s() - 60)
+        assert answer.status_code == 200, answer.text
+
+    def ask(self, who: str, key: str | None = None, **order: Any) -> httpx.Response:
+        """A request for capacity in the project lab."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self.call("POST", "/v1/allocations", who, json={"project": "lab", **order}, headers=headers)
+
+    def grant(self, who: str, **order: Any) -> dict[str, Any]:
+        """An allocation that must succeed."""
+        answer = self.ask(who, **order)
+        assert answer.status_code == 201, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+@pytest.fixture
+def service(server: tuple[_Switch, str], ledger: Ledger) -> Iterator[Service]:
+    """The service on the test's ledger, without a store of samples."""
+    switch, url = server
+    switch.app = create_app(ledger.database, skus=load_skus(), share_grain=GRAIN, sink=None)
+    with httpx.Client(timeout=30) as http:
+        yield Service(url, ledger, http)
+
+
+@pytest.fixture(scope="session")
+def openb() -> ModuleType:
+    """tests/openb.py; skips where the trace is not there."""
+    spec = importlib.util.spec_from_file_location("openb", Path(__file__).parent.parent / "openb.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not module.OPENB.is_file():
+        pytest.skip(f"the openb trace is not at {module.OPENB}")
+    return module

@@ -1,0 +1,279 @@
+"""No capacity is granted twice, whoever asks at once; and a failure at any step leaves no residue."""
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from sqlalchemy import event
+
+from allocator.allocation_store import create, release
+from allocator.request import AllocationRequest
+from domain.grants import OPEN_END_US, GrantKind
+from machine.process import free_port
+from store.access import Principal, Role
+from store.tables.access import audit
+from store.tables.capacity import allocations, device_periods, grants
+
+if TYPE_CHECKING:
+    from tests.allocator.conftest import Hardware, Ledger, Service
+
+CLIENTS = 16
+SERVE = """
+import sys
+import uvicorn
+from allocator.service import create_app
+from domain.capacity import ShareGrain
+from domain.skus import load_skus
+from store.database import Database
+url, port = sys.argv[1:]
+app = create_app(Database(url), skus=load_skus(), share_grain=ShareGrain(100, 2**30), sink=None)
+uvicorn.run(app, port=int(port), log_level="warning")
+"""
+
+
+def most_at_once(rows: Sequence[Any], weight: Callable[[Any], Fraction]) -> Fraction:
+    """The largest sum of weights that run at one instant."""
+    changes: dict[int, Fraction] = defaultdict(Fraction)
+    for row in rows:
+        changes[row.start_us] += weight(row)
+        changes[OPEN_END_US if row.end_us is None else row.end_us] -= weight(row)
+    running = largest = Fraction(0)
+    for at_us in sorted(changes):
+        running += changes[at_us]
+        largest = max(largest, running)
+    return largest
+
+
+def assert_nothing_is_granted_twice(ledger: "Ledger") -> None:
+    """Over all time: a card's compute and usable VRAM once, a MIG instance once."""
+    cards = {row.gpu_uuid: row for row in ledger.rows(device_periods)}
+    by_card: dict[str, list[Any]] = defaultdict(list)
+    by_instance: dict[str, list[Any]] = defaultdict(list)
+    for row in ledger.rows(grants):
+        by_card[row.gpu_uuid].append(row)
+        if row.mig_uuid:
+            by_instance[row.mig_uuid].append(row)
+    for gpu_uuid, rows in by_card.items():
+        card = cards[gpu_uuid]
+        usable_bytes = card.vram_total_bytes - (0 if card.mig_enabled else card.vram_reserved_bytes)
+        assert most_at_once(rows, lambda row: Fraction(row.compute_units)) <= card.compute_units
+        assert most_at_once(rows, lambda row: Fraction(row.vram_bytes)) <= usable_bytes
+    for rows in by_instance.values():
+        assert most_at_once(rows, lambda row: Fraction(1)) == 1
+
+
+def run_all(work: Sequence[Callable[[], None]]) -> None:
+    """Run everything at once; an exception of any of them is raised."""
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(len(work))
+
+    def run(each: Callable[[], None]) -> None:
+        try:
+            barrier.wait()
+            each()
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(each,)) for each in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def customer(url: str, token: str, seed: int, rounds: int) -> Callable[[], None]:
+    """Asks for this and that, and gives some of it back."""
+
+    def work() -> None:
+        choice = random.Random(seed)
+        held: list[str] = []
+        orders: list[dict[str, Any]] = [
+            {"kind": "whole", "count": 1},
+            {"kind": "whole", "count": 2},
+            {"kind": "share", "milli_gpu": 300},
+            {"kind": "share", "milli_gpu": 500, "vram_mib": 9_000},
+            {"kind": "mig", "mig_profile": "1g.10gb"},
+        ]
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
+            for _ in range(rounds):
+                if held and choice.random() < 0.4:
+                    answer = http.post(f"/v1/allocations/{held.pop(choice.randrange(len(held)))}/release")
+                    assert answer.status_code == 200
+                else:
+                    answer = http.post("/v1/allocations", json={"project": "lab", **choice.choice(orders)})
+                    assert answer.status_code in (201, 409), answer.text
+                    if answer.status_code == 201:
+                        held.append(answer.json()["allocation"])
+
+    return work
+
+
+@pytest.fixture
+def furnished(service: "Service", hardware: "Hardware") -> "Service":
+    service.furnish("n1", *(hardware.rtx4090(f"GPU-{index}", index) for index in range(3)))
+    service.furnish("n2", hardware.rtx4090("GPU-8", 0), hardware.h100_mig("GPU-9", 1, 0, 1, 2))
+    for start in (0, 1, 2):
+        service.call("POST", f"/v1/mig-instances/MIG-GPU-9-{start}/adopt", "operator")
+    return service
+
+
+def test_sixteen_clients_at_once_never_get_the_same_capacity(furnished: "Service", ledger: "Ledger") -> None:
+    """HAMi #2232: two requests read the same free card before either had taken it."""
+    tokens = [ledger.tokens[("acme", "beta")[seed % 2]] for seed in range(CLIENTS)]
+    run_all([customer(furnished.url, token, seed, rounds=8) for seed, token in enumerate(tokens)])
+    assert len(ledger.rows(grants)) > CLIENTS
+    assert_nothing_is_granted_twice(ledger)
+
+
+def test_sixteen_clients_who_want_the_last_card_are_one_holder_and_fifteen_refusals(
+    service: "Service", ledger: "Ledger", hardware: "Hardware"
+) -> None:
+    """dstack #3403: several jobs on an instance with one block."""
+    service.furnish("n1", hardware.rtx4090("GPU-0", 0))
+    statuses: list[int] = []
+    run_all([lambda: statuses.append(service.ask("acme", kind="whole").status_code)] * CLIENTS)
+    assert sorted(statuses) == [201] + [409] * (CLIENTS - 1)
+    assert len(ledger.rows(grants)) == 1
+
+
+def test_one_key_at_once_is_one_allocation(furnished: "Service", ledger: "Ledger") -> None:
+    found: list[tuple[int, str]] = []
+
+    def ask() -> None:
+        answer = furnished.ask("acme", key="k1", kind="whole")
+        found.append((answer.status_code, answer.json()["allocation"]))
+
+    run_all([ask] * CLIENTS)
+    assert sorted(status for status, _ in found) == [200] * (CLIENTS - 1) + [201]
+    assert len({allocation for _, allocation in found}) == 1
+    assert len(ledger.rows(grants)) == 1
+
+
+@contextmanager
+def served(ledger: "Ledger") -> Iterator[str]:
+    """The service in a process of its own."""
+    port = free_port()
+    command = [sys.executable, "-c", SERVE, f"sqlite:///{ledger.file}", str(port)]
+    with subprocess.Popen(command) as process:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            deadline_s = time.monotonic() + 30
+            while not answers(url):
+                assert time.monotonic() < deadline_s
+                time.sleep(0.05)
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_two_processes_on_one_database_never_grant_the_same_capacity(furnished: "Service", ledger: "Ledger") -> None:
+    with served(ledger) as first, served(ledger) as second:
+        run_all(
+            [
+                customer((first, second)[seed % 2], ledger.tokens["acme"], seed, rounds=5)
+                for seed in range(CLIENTS // 2)
+            ]
+        )
+    assert len(ledger.rows(grants)) > CLIENTS // 4
+    assert_nothing_is_granted_twice(ledger)
+
+
+class InjectedError(Exception):
+    """What goes wrong in the middle."""
+
+
+@contextmanager
+def failing_statement(ledger: "Ledger", number: int) -> Iterator[list[str]]:
+    """Let the statement of that number fail, BEGIN being the first; gives those that were reached."""
+    reached: list[str] = []
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        reached.append(statement)
+        if len(reached) == number:
+            raise InjectedError(statement)
+
+    event.listen(ledger.database.engine, "before_cursor_execute", count)
+    try:
+        yield reached
+    finally:
+        event.remove(ledger.database.engine, "before_cursor_execute", count)
+
+
+def test_a_failure_at_any_step_of_granting_leaves_nothing(furnished: "Service", ledger: "Ledger") -> None:
+    """HAMi #2308 (three of five exits skipped the rollback), KAI PR #847 (reservations left dangling)."""
+    tables = (allocations, grants, audit)
+    before = ledger.everything(*tables)
+    principal = Principal("test", Role.TENANT, tenant="acme")
+    request = AllocationRequest("acme", "lab", GrantKind.WHOLE, count=2)
+    number = 1
+    while True:
+        with failing_statement(ledger, number) as reached:
+            try:
+                with ledger.database.write() as connection:
+                    create(connection, principal, request, idempotency_key="k1")
+            except InjectedError:
+                pass
+            else:
+                break
+        assert ledger.everything(*tables) == before, reached[-1]
+        number += 1
+    assert number > 8
+    assert [len(ledger.rows(table)) for table in (allocations, grants)] == [1, 2]
+
+
+def test_a_failure_after_the_last_step_leaves_nothing_either(furnished: "Service", ledger: "Ledger") -> None:
+    tables = (allocations, grants, audit)
+    before = ledger.everything(*tables)
+    request = AllocationRequest("acme", "lab", GrantKind.WHOLE)
+    with pytest.raises(InjectedError), ledger.database.write() as connection:
+        create(connection, Principal.local_operator(), request)
+        raise InjectedError
+    assert ledger.everything(*tables) == before
+
+
+def test_a_failure_at_any_step_of_releasing_releases_nothing(furnished: "Service", ledger: "Ledger") -> None:
+    made = furnished.grant("acme", kind="whole", count=2)
+    before = ledger.everything(grants, audit)
+    number = 1
+    while True:
+        with failing_statement(ledger, number):
+            try:
+                with ledger.database.write() as connection:
+                    release(connection, Principal.local_operator(), made["allocation"])
+            except InjectedError:
+                pass
+            else:
+                break
+        assert ledger.everything(grants, audit) == before
+        number += 1
+    assert number > 4
+
+
+def test_a_failure_in_the_service_is_a_problem_document_and_no_residue(furnished: "Service", ledger: "Ledger") -> None:
+    before = ledger.everything(allocations, grants, audit)
+    with failing_statement(ledger, 12):
+        answer = furnished.ask("acme", kind="whole")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "InjectedError" not in json.dumps(answer.json())
+    assert ledger.everything(allocations, grants, audit) == before

@@ -1,0 +1,204 @@
+"""Whatever happens to the store, what was queued gets there, once."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from collector.queue import BatchQueue
+from collector.sample_runs import one_sample
+from collector.sender import Sender
+from domain.clock import FrozenClock, SystemClock
+from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_MEMORY_USED
+from machine.process import Child, free_port
+from victoriametrics import launcher
+from victoriametrics.encode import encode
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
+
+START_S = 1_790_000_000
+
+
+def _put(queue: BatchQueue, node: str, seconds: range) -> None:
+    for second_s in seconds:
+        run = one_sample(GPU_MEMORY_USED, {"node": node, "gpu_uuid": "GPU-1"}, second_s, second_s)
+        queue.put(second_s, encode([run]), 0)
+
+
+def _stored(url: str, node: str, seconds: range) -> list[int]:
+    with Pusher(url) as pusher, Reader(url) as reader:
+        pusher.flush()
+        frame = reader.export(Selector((GPU_MEMORY_USED,), {"node": node}), seconds.start, seconds.stop).frame
+    assert frame["second_s"].to_list() == frame["value"].cast(int).to_list()
+    return frame["second_s"].to_list()
+
+
+def _marks(url: str, node: str) -> dict[int, float]:
+    with Pusher(url) as pusher, Reader(url) as reader:
+        pusher.flush()
+        selector = Selector((COLLECTOR_COMPLETE_UNTIL,), {"node": node})
+        frame = reader.export(selector, START_S, START_S + 100_000).frame
+    return dict(frame.select("second_s", "value").iter_rows())
+
+
+def test_seconds_are_delivered_and_the_mark_follows(
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str
+) -> None:
+    clock = FrozenClock((START_S + 50) * 1_000_000)
+    with Pusher(victoriametrics_url) as pusher:
+        sender = Sender(unique_node, queue, pusher, clock)
+        _put(queue, unique_node, range(START_S, START_S + 10))
+
+        assert sender.deliver()
+        clock.advance_us(3_000_000)
+        queue.put(START_S + 12, b"", holes=2)
+        assert sender.deliver()
+
+    assert len(queue) == 0
+    assert _stored(victoriametrics_url, unique_node, range(START_S, START_S + 100)) == list(range(START_S, START_S + 10))
+    assert _marks(victoriametrics_url, unique_node) == {START_S + 50: START_S + 10, START_S + 53: START_S + 13}
+
+
+@pytest.fixture
+def own_store(victoriametrics_binary: Path, tmp_path: Path) -> Iterator["OwnStore"]:
+    store = OwnStore(victoriametrics_binary, tmp_path)
+    yield store
+    store.child.stop()
+
+
+class OwnStore:
+    """A server that can be stopped, killed and started again over the same data."""
+
+    def __init__(self, binary: Path, folder: Path) -> None:
+        self._binary = binary
+        self._folder = folder
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.child = self.start()
+
+    def start(self) -> Child:
+        self.child = launcher.start(
+            binary=self._binary,
+            port=self._port,
+            data_dir=self._folder / "store",
+            log=self._folder / "store.log",
+            clock=SystemClock(),
+        )
+        return self.child
+
+    def kill(self) -> None:
+        os.kill(self.child.pid, signal.SIGKILL)
+        self.child.stop()
+
+
+def test_a_store_that_is_away_and_comes_back_has_everything(queue: BatchQueue, own_store: OwnStore) -> None:
+    """O2: the store is down while seconds are sampled."""
+    with Pusher(own_store.url) as pusher, capture_logs() as logs:
+        sender = Sender("node-1", queue, pusher, SystemClock())
+        _put(queue, "node-1", range(START_S, START_S + 20))
+        assert sender.deliver()
+        own_store.child.stop()
+        _put(queue, "node-1", range(START_S + 20, START_S + 400))
+        assert not sender.deliver()
+        assert not sender.deliver()
+        waiting = len(queue)
+        own_store.start()
+        sender.drain(10)
+
+    assert waiting == 400, "what the store had taken of late waits again too"
+    assert len(queue) == 0
+    assert _stored(own_store.url, "node-1", range(START_S, START_S + 1_000)) == list(range(START_S, START_S + 400))
+    assert [log["event"] for log in logs] == ["store_unavailable", "store_available"]
+
+
+def test_a_store_that_is_killed_loses_nothing_it_said_yes_to(queue: BatchQueue, own_store: OwnStore) -> None:
+    """It says yes up to 5 s before its disk has the samples: those are sent again."""
+    with Pusher(own_store.url) as pusher:
+        sender = Sender("node-1", queue, pusher, SystemClock())
+        _put(queue, "node-1", range(START_S, START_S + 30))
+        assert sender.deliver()
+        own_store.kill()
+        _put(queue, "node-1", range(START_S + 30, START_S + 31))
+        assert not sender.deliver()
+        own_store.start()
+        sender.drain(10)
+
+    assert _stored(own_store.url, "node-1", range(START_S, START_S + 100)) == list(range(START_S, START_S + 31))
+
+
+class _Picky(BaseHTTPRequestHandler):
+    """Refuses every request that has a certain second in it, as a store does with a line it cannot read."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        status = 400 if b"unreadable" in body else 204
+        self.server.taken.append((status, body))  # type: ignore[attr-defined]
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def picky_store() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Picky)
+    server.taken = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_second_that_the_store_calls_unusable_is_set_aside_and_the_others_arrive(
+    queue: BatchQueue, picky_store: ThreadingHTTPServer
+) -> None:
+    """O3: one bad block among good ones."""
+    for second_s in range(START_S, START_S + 5):
+        queue.put(second_s, b"unreadable\n" if second_s == START_S + 2 else b"good %d\n" % second_s, 0)
+
+    with Pusher(f"http://127.0.0.1:{picky_store.server_port}") as pusher, capture_logs() as logs:
+        sender = Sender("node-1", queue, pusher, FrozenClock((START_S + 10) * 1_000_000))
+        assert sender.deliver()
+        assert sender.deliver()
+
+    taken = [body for status, body in picky_store.taken if status == 204]  # type: ignore[attr-defined]
+    good = [b"good %d\n" % s for s in range(START_S, START_S + 5) if s != START_S + 2]
+    assert taken[:4] == good
+    assert len(queue) == 0
+    assert queue.refused == 1
+    assert queue.complete_until_s == START_S + 5
+    assert [(log["event"], log["second_s"]) for log in logs] == [("second_refused", START_S + 2)]
+    unusable = [body for status, body in picky_store.taken if status == 400]  # type: ignore[attr-defined]
+    assert len(unusable) == 2, "once among the others, once alone, then never again"
+
+
+def test_the_sender_tries_again_by_itself(queue: BatchQueue, own_store: OwnStore) -> None:
+    own_store.child.stop()
+    stop = threading.Event()
+    with Pusher(own_store.url) as pusher:
+        sender = Sender("node-1", queue, pusher, SystemClock())
+        thread = threading.Thread(target=sender.run, args=(stop,))
+        thread.start()
+        _put(queue, "node-1", range(START_S, START_S + 3))
+        sender.wake()
+        own_store.start()
+        clock = SystemClock()
+        until_s = clock.monotonic_s() + 10
+        while len(queue) and clock.monotonic_s() < until_s:
+            clock.sleep_s(0.05)
+        stop.set()
+        sender.wake()
+        thread.join(5)
+        assert not thread.is_alive()
+
+    assert len(queue) == 0

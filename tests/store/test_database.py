@@ -1,0 +1,133 @@
+"""Transactions, and what is said when the database cannot be used."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, text
+
+from domain.clock import SystemClock
+from domain.errors import GputabError, InputError, UnavailableError
+from store.database import Database, now_us
+from store.tables.access import tenants
+from store.tables.capacity import nodes
+
+ACME = {"tenant": "acme", "billing_zone": "UTC", "currency": "CNY", "created_us": 0}
+
+
+def test_a_transaction_that_fails_leaves_nothing_behind(database: Database) -> None:
+    with pytest.raises(ZeroDivisionError), database.write() as connection:
+        connection.execute(insert(tenants).values(**ACME))
+        raise ZeroDivisionError
+    with database.read() as connection:
+        assert connection.execute(select(tenants)).all() == []
+
+
+def test_a_reader_sees_one_state_while_others_write(database: Database) -> None:
+    with database.read() as reader:
+        assert reader.execute(select(tenants)).all() == []
+        with database.write() as writer:
+            writer.execute(insert(tenants).values(**ACME))
+        assert reader.execute(select(tenants)).all() == []
+    with database.read() as reader:
+        assert len(reader.execute(select(tenants)).all()) == 1
+
+
+def test_what_a_reader_writes_is_not_kept(database: Database) -> None:
+    with database.read() as connection:
+        connection.execute(insert(tenants).values(**ACME))
+    with database.read() as connection:
+        assert connection.execute(select(tenants)).all() == []
+
+
+def test_foreign_keys_hold_and_the_journal_is_ahead(database: Database) -> None:
+    with database.read() as connection:
+        pragmas = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("foreign_keys", "journal_mode")]
+    assert pragmas == [1, "wal"]
+
+
+def test_a_second_process_writes_while_the_first_reads(database: Database, tmp_path: Path) -> None:
+    other = Database(f"sqlite:///{tmp_path / 'gputab.db'}")
+    with database.read() as connection:
+        connection.execute(select(tenants)).all()
+        with other.write() as writing:
+            writing.execute(insert(nodes).values(node="n1", created_us=0))
+    other.close()
+
+
+def test_a_locked_database_is_said_in_one_line(database: Database, tmp_path: Path) -> None:
+    """Another connection holds the write lock for longer than this one is willing to wait."""
+    with database.engine.connect() as connection:
+        # The pool gives the same connection to the write below.
+        connection.exec_driver_sql("PRAGMA busy_timeout=20")
+    with closing(sqlite3.connect(tmp_path / "gputab.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(UnavailableError) as refused, database.write():
+            pass
+        other.execute("ROLLBACK")
+    assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith("cannot use the database: database is locked; another process has held")
+    with database.write() as connection:
+        connection.execute(insert(tenants).values(**ACME))
+
+
+def test_tables_that_are_missing_name_the_command_that_makes_them(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'empty.db'}")
+    with pytest.raises(UnavailableError, match="no such table: tenants; run `gputab db upgrade`$"):
+        with database.read() as connection:
+            connection.execute(select(tenants)).all()
+    database.close()
+
+
+def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("These are notes, and no ledger at all. " * 50, "utf-8")
+    database = Database(f"sqlite:///{tmp_path / 'notes.txt'}")
+    with pytest.raises(UnavailableError, match="^cannot use the database: file is not a database; check `database_url`"):
+        with database.read() as connection:
+            connection.execute(select(tenants)).all()
+    database.close()
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    with pytest.raises(UnavailableError, match="^cannot make the folder '.*file/deep': Not a directory"):
+        Database(f"sqlite:///{tmp_path / 'file' / 'deep' / 'x.db'}")
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("nonsense", "cannot read the database URL: write sqlite:///FILE"),
+        ("", "cannot read the database URL"),
+        ("postgresql://user:hunter2@host:port/name", "cannot read the database URL"),
+        ("mysql://user:hunter2@host/name", "cannot use the database 'mysql': use sqlite or postgresql"),
+        ("sqlite://", "cannot keep the ledger in memory: write sqlite:///FILE"),
+        ("sqlite:///:memory:", "cannot keep the ledger in memory"),
+        ("sqlite+hunter2:///x.db", "cannot use the database"),
+        ("postgresql+hunter2://host/name", "cannot use the database"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str, problem: str) -> None:
+    with pytest.raises(GputabError, match=f"^{problem}") as refused:
+        Database(url)
+    assert "user:hunter2" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_sqlite_on_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The mounts are read from a file in the kernel's form, since no test can mount one."""
+    mounts = f"/dev/sda1 / ext4 rw 0 0\nserver:/export {tmp_path} nfs4 rw 0 0\n"
+    read_text = Path.read_text
+    monkeypatch.setattr(
+        Path, "read_text", lambda self, *a, **k: mounts if str(self) == "/proc/mounts" else read_text(self, *a, **k)
+    )
+    with pytest.raises(InputError, match="cannot keep SQLite on the nfs4 file system of '.*x.db'.*PostgreSQL"):
+        Database(f"sqlite:///{tmp_path / 'x.db'}")
+
+
+def test_the_databases_clock_is_the_hosts(database: Database) -> None:
+    before_us = SystemClock().now_us()
+    with database.read() as connection:
+        read_us = now_us(connection)
+    assert before_us - 2_000 <= read_us <= SystemClock().now_us() + 2_000

@@ -1,0 +1,110 @@
+"""One history: up, checked against the models, down, and up again."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect, text
+
+from domain.errors import UnavailableError
+from store.database import Database
+from store.migrate import check, downgrade, upgrade
+from store.tables import METADATA
+
+
+def _tables(database: Database) -> set[str]:
+    with database.read() as connection:
+        return set(inspect(connection).get_table_names()) - {"alembic_version"}
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Database:
+    return Database(f"sqlite:///{tmp_path / 'deep' / 'new.db'}")
+
+
+def test_the_migrations_make_the_tables_that_the_models_describe(empty: Database) -> None:
+    upgrade(empty)
+    assert check(empty)
+    assert _tables(empty) == set(METADATA.tables)
+    empty.close()
+
+
+def test_the_migrations_make_the_checks_and_keys_of_the_models(database: Database, tmp_path: Path) -> None:
+    """alembic compares neither CHECK constraints nor conditions of indexes, so they are compared here as text."""
+    modelled = Database(f"sqlite:///{tmp_path / 'modelled.db'}")
+    with modelled.write() as connection:
+        METADATA.create_all(connection)
+    assert _constraints(database) == _constraints(modelled)
+    modelled.close()
+
+
+def _constraints(database: Database) -> dict[str, object]:
+    with database.read() as connection:
+        inspector = inspect(connection)
+        return {
+            table: {
+                "checks": sorted((each["name"] or "", each["sqltext"]) for each in inspector.get_check_constraints(table)),
+                "unique": sorted((each["name"] or "", each["column_names"]) for each in inspector.get_unique_constraints(table)),
+                "primary": inspector.get_pk_constraint(table)["constrained_columns"],
+                "foreign": sorted(
+                    (each["constrained_columns"], each["referred_table"], each["referred_columns"])
+                    for each in inspector.get_foreign_keys(table)
+                ),
+                "indexes": sorted(
+                    row[0].replace('"', "")
+                    for row in connection.execute(
+                        text("SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL"),
+                        {"table": table},
+                    )
+                ),
+            }
+            for table in METADATA.tables
+        }
+
+
+def test_down_and_up_again_ends_where_it_began(database: Database) -> None:
+    head = check(database)
+    downgrade(database)
+    assert _tables(database) == set()
+    upgrade(database)
+    assert check(database) == head
+
+
+def test_upgrading_twice_changes_nothing(two_tenants: Database) -> None:
+    upgrade(two_tenants)
+    with two_tenants.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM tenants")).scalar_one() == 2
+
+
+def test_a_database_without_migrations_is_told_how_to_get_them(empty: Database) -> None:
+    with pytest.raises(UnavailableError, match="migration 'none'.*gputab db upgrade"):
+        check(empty)
+    empty.close()
+
+
+def test_a_database_of_a_later_gputab_is_left_alone(database: Database) -> None:
+    """Neither check nor upgrade ends in a traceback, and neither touches it."""
+    with database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999_of_the_future'"))
+    with pytest.raises(UnavailableError, match="^cannot use the database at migration '9999_of_the_future'"):
+        check(database)
+    with pytest.raises(UnavailableError, match="^cannot .*'9999_of_the_future'.* newer") as refused:
+        upgrade(database)
+    assert "\n" not in str(refused.value)
+    with database.read() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "9999_of_the_future"
+
+
+def test_a_table_that_somebody_changed_is_found(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(text("ALTER TABLE tenants ADD COLUMN discount INTEGER"))
+    with pytest.raises(UnavailableError, match="its tables differ from migration .*discount"):
+        check(database)
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(empty: Database) -> None:
+    with empty.write() as connection:
+        connection.execute(text("CREATE TABLE grants (surprise INTEGER)"))
+    with pytest.raises(UnavailableError, match="^cannot use the database: table grants already exists"):
+        upgrade(empty)
+    assert _tables(empty) == {"grants"}
+    empty.close()
