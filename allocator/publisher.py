@@ -15,7 +15,7 @@ from store.capacity import load_grants
 from store.database import Database, now_us
 
 INTERVAL_S = 5
-# How long before the next round is due it begins to wait for the whole second.
+# How long before a round is due its wait for the second begins.
 _ALIGNMENT_S = 0.5
 # A store answers with a series' last value for five minutes after it; what ended longer ago needs no zero.
 _LOOKBACK_US = 300 * MICROSECONDS
@@ -78,16 +78,16 @@ class GrantPublisher:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
+                self._wait_for_the_second()
                 self.publish()
                 self._recovered()
-                self._wait()
             except Exception as error:  # noqa: BLE001 - whatever went wrong, the next round must come
                 self._failed(error)
-                self._stop.wait(INTERVAL_S)
+            self._wake.wait(INTERVAL_S - _ALIGNMENT_S)
+            self._wake.clear()
 
-    def _wait(self) -> None:
-        self._wake.wait(INTERVAL_S - _ALIGNMENT_S)
-        self._wake.clear()
+    def _wait_for_the_second(self) -> None:
+        """Wait until a second begins: a grant that began within the present one does not hold it."""
         with self._database.read() as connection:
             to_next_second_us = -now_us(connection) % MICROSECONDS
         self._stop.wait(to_next_second_us / MICROSECONDS)

@@ -1,5 +1,6 @@
 """One collector process: its threads, started in order and stopped so that nothing sampled is lost."""
 
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
@@ -40,7 +41,7 @@ def collect(
     """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s.
 
     Without a `service` nothing is reported. Raises UnavailableError where the driver gives no inventory at the
-    start. `source`, `queue` and `pusher` stay open.
+    start, and whatever broke one of its threads. `source`, `queue` and `pusher` stay open.
     """
     reporter = InventoryReporter(source, node, queue, clock, service)
     heartbeat = Heartbeat(node, clock, service) if service is not None else None
@@ -56,7 +57,8 @@ def collect(
         wake_sender=sender.wake,
     )
     tasks = [sender.run, reporter.run, *([heartbeat.run] if heartbeat is not None else [])]
-    threads = [Thread(target=task, args=(stop,), daemon=True) for task in tasks]
+    failures: list[Exception] = []
+    threads = [Thread(target=_guard, args=(task, stop, failures), daemon=True) for task in tasks]
     for thread in threads:
         thread.start()
     log.info("collector_started", node=node, cards=len(reporter.devices), waiting_seconds=len(queue))
@@ -70,5 +72,17 @@ def collect(
         readers.close()
         for thread in threads:
             thread.join(_THREAD_END_SECONDS)
-        sender.drain(_DRAIN_SECONDS)
+        if not failures:
+            sender.drain(_DRAIN_SECONDS)
         log.info("collector_stopped", node=node, waiting_seconds=len(queue))
+    if failures:
+        raise failures[0]
+
+
+def _guard(task: Callable[[Event], None], stop: Event, failures: list[Exception]) -> None:
+    """Run a thread's task; where it breaks, the whole collector ends, since one that only samples looks alive."""
+    try:
+        task(stop)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the main thread raises it
+        failures.append(error)
+        stop.set()

@@ -167,7 +167,7 @@ class _Columns:
         self.values = [(index, CATALOGUE[name]) for index, name in enumerate(names) if name not in (_TIME, *OWNER)]
         # The same few devices and, in most logs, one time for all of them, row after row.
         self._identities: dict[tuple[str, ...], Identity] = {}
-        self._last_time: tuple[str, int] = ("", 0)
+        self._last_time: tuple[str | None, int] = (None, 0)
 
     @classmethod
     def of(cls, names: Sequence[str], path: Path) -> "_Columns":

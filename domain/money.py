@@ -106,6 +106,13 @@ _MINOR_DIGITS = {
 }
 
 
+def check_currency(code: object) -> str:
+    """The code, if it has the form of ISO 4217: three capital letters."""
+    if not (isinstance(code, str) and len(code) == 3 and code.isascii() and code.isalpha() and code.isupper()):
+        raise InputError(f"cannot use {code!r} as a currency: write its ISO 4217 code, such as CNY")
+    return code
+
+
 def minor_unit_nano(currency: str) -> int:
     """The smallest amount that can be paid, in nano-units: a cent, a fen, a whole yen."""
     return NANO // int(10 ** _MINOR_DIGITS.get(currency, 2))

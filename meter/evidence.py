@@ -33,6 +33,8 @@ CONTEXT_S = 30
 # A host is unreachable when neither a sample nor a heartbeat came for this long (design, "Who writes what").
 CONTACT_S = 10
 MILLION = 1_000_000
+# No reading of a card is as large: 256 times the VRAM of any, and an hour of it still sums within 64 bits.
+_VALUE_BOUND = 2**50
 
 RUN_COLUMNS = {
     "gpu_uuid": pl.String,
@@ -104,28 +106,40 @@ def make_evidence(
 
     `samples` has columns series, gpu_uuid, mig_uuid, owner, second_s, value and covers the context too; `contacts`
     are the stretches from first to last heartbeat; `devices` are (gpu_uuid, mig_uuid or '') known from the
-    inventory, sampled or not. Readings of a second in which their card was lost are not valid and are left out.
+    inventory, sampled or not. Readings of a second in which their card or instance was lost are not valid and are
+    left out, and so is what no card can measure: a negative number, one of 2^50 or more, none at all. Of several
+    readings of one second the largest counts, as in the store.
     """
     start_s, end_s = period.first_second, ceil_second(period.end_us)
-    lost = (
-        samples.filter((pl.col("series") == GPU_UP.name) & (pl.col("value") == 0))
-        .select("gpu_uuid", "second_s")
-        .unique()
+    # In polars a NaN is above every number.
+    samples = samples.filter(pl.col("value").is_between(0, _VALUE_BOUND, closed="left"))
+    known = pl.DataFrame(sorted(devices), schema=dict.fromkeys(_DEVICE, pl.String), orient="row")
+    of_cards = samples.filter(pl.col("gpu_uuid") != "")
+    every_device = pl.concat([known, of_cards.select(_DEVICE)]).unique()
+    lost = _lost(of_cards, every_device)
+    valid = of_cards.join(lost, on=[*_DEVICE, "second_s"], how="anti")
+    values = (
+        valid.filter(
+            pl.col("series").is_in(list(_QUANTITIES)), pl.col("second_s").is_between(start_s, end_s, closed="left")
+        )
+        .select(
+            *_DEVICE,
+            "owner",
+            pl.col("series").replace_strict({name: q for name, (q, _) in _QUANTITIES.items()}).alias("quantity"),
+            pl.col("second_s"),
+            (
+                pl.col("value")
+                * pl.col("series").replace_strict({name: scale for name, (_, scale) in _QUANTITIES.items()})
+            )
+            .round()
+            .cast(pl.Int64)
+            .alias("value"),
+        )
+        .group_by(*_KEY, "second_s")
+        .agg(pl.col("value").max())
     )
-    valid = samples.filter(pl.col("gpu_uuid") != "").join(lost, on=["gpu_uuid", "second_s"], how="anti")
-    values = valid.filter(
-        pl.col("series").is_in(list(_QUANTITIES)), pl.col("second_s").is_between(start_s, end_s, closed="left")
-    ).select(
-        *_DEVICE,
-        "owner",
-        pl.col("series").replace_strict({name: q for name, (q, _) in _QUANTITIES.items()}).alias("quantity"),
-        pl.col("second_s"),
-        (pl.col("value") * pl.col("series").replace_strict({name: scale for name, (_, scale) in _QUANTITIES.items()}))
-        .round()
-        .cast(pl.Int64)
-        .alias("value"),
-    )
-    presence = _presence(start_s - CONTEXT_S, end_s + CONTEXT_S, samples, valid, lost, contacts, devices)
+    node_presence = _node_presence(start_s - CONTEXT_S, end_s + CONTEXT_S, samples, contacts)
+    presence = _presence(node_presence, every_device, valid, lost)
     runs = pl.concat([_runs(values), _runs(presence)]).sort([*_KEY, "start_s"])
     return Evidence(node, period, runs)
 
@@ -159,18 +173,17 @@ def read_evidence(path: Path, node: str, period: Period, digest: str) -> Evidenc
     return evidence
 
 
-def _presence(
-    from_s: int,
-    to_s: int,
-    samples: pl.DataFrame,
-    valid: pl.DataFrame,
-    lost: pl.DataFrame,
-    contacts: Iterable[Period],
-    devices: Iterable[tuple[str, str]],
-) -> pl.DataFrame:
-    """One row per device and second, and per second for the node itself (gpu_uuid '')."""
+def _lost(samples: pl.DataFrame, every_device: pl.DataFrame) -> pl.DataFrame:
+    """The seconds in which a device was said to be lost; a card takes its instances with it."""
+    said = samples.filter((pl.col("series") == GPU_UP.name) & (pl.col("value") == 0)).select(*_DEVICE, "second_s")
+    cards = said.filter(pl.col("mig_uuid") == "").drop("mig_uuid")
+    return pl.concat([said, every_device.join(cards, on="gpu_uuid")]).unique()
+
+
+def _node_presence(from_s: int, to_s: int, samples: pl.DataFrame, contacts: Iterable[Period]) -> pl.DataFrame:
+    """One row per second of [from_s, to_s): what is known of the node itself."""
     seconds = pl.DataFrame({"second_s": pl.int_range(from_s, to_s, eager=True)})
-    node = (
+    return (
         seconds.join(samples.select("second_s").unique().with_columns(heard=True), on="second_s", how="left")
         .join(_contact_seconds(contacts, from_s, to_s).with_columns(contact=True), on="second_s", how="left")
         .select(
@@ -184,15 +197,16 @@ def _presence(
             .alias("node_value"),
         )
     )
-    known = pl.DataFrame(sorted(devices), schema={"gpu_uuid": pl.String, "mig_uuid": pl.String}, orient="row")
-    sampled = samples.filter(pl.col("gpu_uuid") != "").select(*_DEVICE)
-    every_device = pl.concat([known, sampled]).unique()
+
+
+def _presence(node: pl.DataFrame, every_device: pl.DataFrame, valid: pl.DataFrame, lost: pl.DataFrame) -> pl.DataFrame:
+    """One row per device and second, and per second for the node itself (gpu_uuid '')."""
     device = (
         every_device.join(node, how="cross")
         .join(
             valid.select(*_DEVICE, "second_s").unique().with_columns(valid=True), on=[*_DEVICE, "second_s"], how="left"
         )
-        .join(lost.with_columns(lost=True), on=["gpu_uuid", "second_s"], how="left")
+        .join(lost.with_columns(lost=True), on=[*_DEVICE, "second_s"], how="left")
         .with_columns(
             pl.when("lost")
             .then(Presence.LOST)

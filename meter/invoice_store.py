@@ -23,7 +23,7 @@ def load_draft(connection: Connection, principal: Principal, tenant: str, first_
         .distinct()
     )
     found = [Window(**row) for row in connection.execute(its_windows).mappings()]
-    rates = load_rates(connection, {each.rate_id for each in its_charges if each.rate_id})
+    rates = load_rates(connection, principal, {each.rate_id for each in its_charges if each.rate_id})
     return draft_invoice(
         who, first_date, last_date, its_charges, rates, {(each.node, each.start_us): each for each in found}
     )

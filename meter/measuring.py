@@ -59,8 +59,9 @@ class Sums:
 def measure(evidence: Evidence, stretches: list[Stretch]) -> list[Sums]:
     """The sums of each stretch, in the same order.
 
-    What a tenant used of a whole card or MIG instance is what the device used; of a share, what the node proved
-    to be its own. A grant without a device is on record for all its seconds.
+    What a tenant used of a whole card or MIG instance is what the device used; of a share, or of an instance that
+    the record does not name, what the node proved to be its own. A grant without a device is on record for all its
+    seconds.
     """
     found = [Sums(on_record=each.seconds if each.grant.is_record_only else 0) for each in stretches]
     rules = {each: number for number, each in enumerate(dict.fromkeys(s.rules for s in stretches))}
@@ -96,7 +97,7 @@ def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame
             number,
             stretch.grant.gpu_uuid,
             stretch.grant.mig_uuid or "",
-            allocation_owner(stretch.grant.allocation) if stretch.grant.kind is GrantKind.SHARE else "",
+            allocation_owner(stretch.grant.allocation) if _is_part(stretch.grant) else "",
             rules[stretch.rules],
             stretch.grant.vram_bytes,
             stretch.start_s,
@@ -116,6 +117,11 @@ def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame
         "to_s": pl.Int64,
     }
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _is_part(grant: Grant) -> bool:
+    """Whether the grant is less than the device it is joined with, so that the device's use is not all its own."""
+    return grant.kind is GrantKind.SHARE or (grant.kind is GrantKind.MIG and grant.mig_uuid is None)
 
 
 def _presence_of(evidence: Evidence, frame: pl.DataFrame) -> pl.DataFrame:

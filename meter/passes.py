@@ -5,13 +5,15 @@ from typing import Protocol
 
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import UnavailableError
-from domain.period import Period
+from domain.period import HOUR_US, Period
 from domain.samples import SampleRun
 from domain.series import METER_LAG, METER_RESIDUAL_COMPUTE, METER_RESIDUAL_VRAM, METER_UNPRICED
 from meter import ledger_store
 from meter.windows import Outcome, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
+
+_NAP_S = 0.2
 
 
 class SampleSink(Protocol):
@@ -42,14 +44,17 @@ def rate_period(
 
 
 def rate_due(database: Database, principal: Principal, rater: WindowRater, now_us: int) -> Iterator[WindowResult]:
-    """One pass over every window that has begun and has not settled, oldest first."""
+    """One pass over every window that has begun and has not settled: the present hour first, then oldest first.
+
+    So what is being spent is known before the past is worked off, and a pass may be given up between two windows.
+    """
     with database.read() as connection:
-        due = sorted(
+        due = [
             (start_us, node)
             for node in ledger_store.nodes_to_meter(connection, principal)
             for start_us in ledger_store.hours_to_rate(connection, principal, node, now_us)
-        )
-    for start_us, node in due:
+        ]
+    for start_us, node in sorted(due, key=lambda each: (each[0] + HOUR_US <= now_us, each)):
         yield rater.rate_window(node, start_us, now_us)
 
 
@@ -62,34 +67,33 @@ def follow(
     is_stopped: Callable[[], bool],
     report: Callable[[str], None],
 ) -> None:
-    """Rate what is due every `every_s` seconds until stopped; a store that is down delays and loses nothing."""
+    """Rate what is due every `every_s` seconds until stopped; a store that is down delays and loses nothing.
+
+    A pass that takes longer is given up between two windows: what it leaves is due in the next.
+    """
     while not is_stopped():
-        began_s = clock.monotonic_s()
+        until_s = clock.monotonic_s() + every_s
+        results = []
         try:
-            results = list(one_pass(clock.now_us()))
+            for result in one_pass(clock.now_us()):
+                results.append(result)
+                if is_stopped() or clock.monotonic_s() > until_s:
+                    break
             sink.send(own_series(results, clock.now_us()))
         except UnavailableError as error:
             report(str(error))
-        remaining_s = every_s - (clock.monotonic_s() - began_s)
         # Short naps, so that a stop is not waited for.
-        while remaining_s > 0 and not is_stopped():
-            nap_s = min(remaining_s, 0.2)
-            clock.sleep_s(nap_s)
-            remaining_s -= nap_s
+        while clock.monotonic_s() < until_s and not is_stopped():
+            clock.sleep_s(min(until_s - clock.monotonic_s(), _NAP_S))
 
 
 def own_series(results: Iterable[WindowResult], now_us: int) -> list[SampleRun]:
     """The meter's series, from the newest window of each node that a pass rated."""
-    newest: dict[str, WindowResult] = {}
-    for result in results:
-        if result.outcome in (Outcome.OPEN, Outcome.SETTLED):
-            newest[result.node] = result
+    rated = [each.window for each in results if each.window and each.outcome in (Outcome.OPEN, Outcome.SETTLED)]
+    newest = {window.node: window for window in sorted(rated, key=lambda window: window.start_us)}
     second = [now_us // MICROSECONDS]
     runs = []
-    for node, result in newest.items():
-        window = result.window
-        if window is None:
-            continue
+    for node, window in newest.items():
         values = {
             METER_LAG: (now_us - window.rated_until_us) / MICROSECONDS,
             METER_RESIDUAL_COMPUTE: window.residual_compute,

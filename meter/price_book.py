@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from domain.errors import InputError
-from domain.money import Quote, parse_quote
+from domain.money import Quote, check_currency, parse_quote
 from domain.period import Period, parse_instant
 from domain.prices import ANY_SKU, DIMENSIONS, GapPolicy, GapRules, PriceBook, Rate, VramBasis, check_overlaps
 from domain.skus import SkuTable
@@ -64,9 +64,7 @@ class _Reader:
         self._keys("the book", content, _BOOK_KEYS, needed={"book", "currency", "rates"})
         name = str(content.get("book", ""))
         self._try("book", check_slug, "price book", name)
-        currency = content.get("currency")
-        if not (isinstance(currency, str) and len(currency) == 3 and currency.isascii() and currency.isupper()):
-            self._problems.append(f"currency: cannot use {currency!r}; write an ISO 4217 code such as CNY")
+        currency = self._try("currency", check_currency, content.get("currency"))
         gaps = self._gaps(content.get("gaps", {}))
         rows = content.get("rates")
         if not isinstance(rows, list) or not rows:

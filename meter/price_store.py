@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from domain.errors import ConflictError, NotFoundError
 from domain.money import Quote
@@ -61,9 +61,10 @@ def load_named_book(connection: Connection, principal: Principal, book: str) -> 
     return books[book]
 
 
-def load_rates(connection: Connection, rate_ids: Collection[str]) -> Mapping[str, Rate]:
-    """Rates by id. Whoever holds the id of a rate has seen a charge made with it, so no principal is asked."""
-    found = connection.execute(select(rates).where(rates.c.rate_id.in_(rate_ids)))
+def load_rates(connection: Connection, principal: Principal, rate_ids: Collection[str]) -> Mapping[str, Rate]:
+    """Rates by id, of those for everybody and those for the tenants the principal may see."""
+    is_seen = or_(rates.c.tenant.is_(None), principal.sees(rates.c.tenant))
+    found = connection.execute(select(rates).where(rates.c.rate_id.in_(rate_ids), is_seen))
     return {row.rate_id: _rate(row) for row in found}
 
 

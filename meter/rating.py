@@ -74,6 +74,8 @@ def _segments(grant: Grant, window: Period, tenant: Tenant, books: Mapping[str, 
                 if book is not None:
                     pieces = book.pieces(dimension, grant.sku, grant.tenant, grant.project, stretch)
                 for piece, rate_ in pieces:
+                    if rate_ is None and dimension not in _ALWAYS:
+                        continue
                     held_s = Stretch(
                         grant, book.gaps if book else GapRules(), piece.first_second, ceil_second(piece.end_us)
                     )

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy import create_engine as sqlalchemy_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from domain.errors import InputError, UnavailableError
 
@@ -27,17 +27,23 @@ class Database:
         """Raises InputError for a URL no driver takes, or a SQLite file on a network file system."""
         try:
             parsed = make_url(url)
-        except ArgumentError as error:
+        except (ArgumentError, ValueError) as error:  # a port that is no number is a plain ValueError
             raise InputError(
                 "cannot read the database URL: write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
             ) from error
         self.engine: Engine
-        if parsed.get_backend_name() == "sqlite":
-            self.engine = _sqlite_engine(url, parsed.database)
-        elif parsed.get_backend_name() == "postgresql":
-            self.engine = sqlalchemy_engine(url, pool_pre_ping=True)
-        else:
-            raise InputError(f"cannot use the database {parsed.get_backend_name()!r}: use sqlite or postgresql")
+        try:
+            if parsed.get_backend_name() == "sqlite":
+                self.engine = _sqlite_engine(url, parsed.database)
+            elif parsed.get_backend_name() == "postgresql":
+                self.engine = sqlalchemy_engine(url, pool_pre_ping=True)
+            else:
+                raise InputError(f"cannot use the database {parsed.get_backend_name()!r}: use sqlite or postgresql")
+        except (NoSuchModuleError, ImportError) as error:
+            raise InputError(
+                f"cannot use the database driver {parsed.drivername!r}: it is not installed; write sqlite:///FILE or "
+                "postgresql+psycopg://USER@HOST/NAME"
+            ) from error
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -75,7 +81,10 @@ def _plain_errors() -> Iterator[None]:
     """Turn what a person can act on into one line."""
     try:
         yield
-    except OperationalError as error:
+    except DatabaseError as error:
+        # SQLite says of a file that is no database what is in no subclass; the other subclasses are our own faults.
+        if type(error) not in (DatabaseError, OperationalError):
+            raise
         reason = str(error.orig).strip().partition("\n")[0]
         if "locked" in reason:
             remedy = f"another process has held its lock for {_BUSY_TIMEOUT_MS // 1000} s; stop it or try again"

@@ -7,6 +7,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
 
 from domain.errors import UnavailableError
 from store.database import Database
@@ -15,8 +16,11 @@ from store.tables import METADATA
 
 def upgrade(database: Database, revision: str = "head") -> None:
     """Run every migration up to `revision` in one transaction."""
-    with database.write() as connection:
-        command.upgrade(_config(connection), revision)
+    try:
+        with database.write() as connection:
+            command.upgrade(_config(connection), revision)
+    except CommandError as error:
+        raise UnavailableError(f"cannot upgrade the database: {error}; use the newer gputab that made it") from error
 
 
 def downgrade(database: Database, revision: str = "base") -> None:

@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, insert, select
 
 from domain.errors import ConflictError, InputError, NotFoundError
+from domain.money import check_currency
 from domain.period import billing_zone
 from domain.slugs import check_slug
 from domain.tenants import Tenant
@@ -18,8 +19,7 @@ def create_tenant(
     principal.require(Role.OPERATOR, Role.BILLING)
     check_slug("tenant", tenant)
     billing_zone(zone)
-    if len(currency) != 3 or not currency.isascii() or not currency.isupper():
-        raise InputError(f"cannot use {currency!r} as a currency: write its ISO 4217 code, such as CNY")
+    check_currency(currency)
     if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).one_or_none():
         raise ConflictError(f"cannot create the tenant {tenant!r}: there is one of that name")
     connection.execute(insert(tenants).values(tenant=tenant, billing_zone=zone, currency=currency, created_us=now_us))
@@ -27,9 +27,11 @@ def create_tenant(
 
 
 def create_project(connection: Connection, principal: Principal, *, tenant: str, project: str, now_us: int) -> None:
-    """Add a project to a tenant; creating one that is there changes nothing."""
+    """Add a project to a tenant that there is; creating one that is there changes nothing."""
     principal.require(Role.OPERATOR, Role.BILLING)
     check_slug("project", project)
+    if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).one_or_none() is None:
+        raise NotFoundError(f"cannot find the tenant {tenant!r}: see `gputab tenant list`")
     known = select(projects.c.project).where(projects.c.tenant == tenant, projects.c.project == project)
     if connection.execute(known).one_or_none() is None:
         connection.execute(insert(projects).values(tenant=tenant, project=project, created_us=now_us))

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TextIO, TypeVar
 
@@ -35,7 +34,9 @@ REQUIRED_COLUMNS = (
 OPTIONAL_COLUMNS = ("mig_uuid", "mig_start", "labels", "source_id")
 COLUMNS = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS)
 
-_VRAM_MIB_MAX = 2**33 - 1
+# No powers of ten in numbers: a short cell would stand for one of a million digits.
+_MIB = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
+_POWER_OF_TEN = re.compile(r"[-+.0-9]+[eE].*")
 _MODEL_CHARACTERS_MAX = 128
 # The last instant of the year 9999, which is the last that ISO 8601 and Python can write.
 _INSTANT_MAX_US = 253_402_300_800 * 1_000_000 - 1
@@ -198,15 +199,12 @@ def _read_whole(name: str, text: str, largest: int) -> int:
 
 
 def _read_mib(text: str) -> int:
-    try:
-        number = Decimal(text)
-    except InvalidOperation as error:
-        raise InputError(f"cannot read vram_mib {text!r}: write a number of MiB (2^20 bytes)") from error
-    if number.is_finite() and 0 <= number <= _VRAM_MIB_MAX:
-        exact_bytes = Fraction(number) * MIB
-        if exact_bytes.denominator == 1:
-            return int(exact_bytes)
-    raise InputError(f"cannot use vram_mib {text!r}: it must be whole bytes, 0 or more (1 MiB is 2^20 bytes)")
+    if not _MIB.fullmatch(text):
+        raise InputError(f"cannot read vram_mib {text!r}: write a number of MiB (2^20 bytes), 0 or more")
+    exact_bytes = Fraction(text) * MIB
+    if exact_bytes.denominator != 1:
+        raise InputError(f"cannot use vram_mib {text!r}: it must be whole bytes (1 MiB is 2^20 bytes)")
+    return int(exact_bytes)
 
 
 def _format_mib(vram_bytes: int) -> str:
@@ -216,8 +214,7 @@ def _format_mib(vram_bytes: int) -> str:
 
 
 def _read_instant(text: str) -> int:
-    # As a power of ten, a short cell could be a number of a million digits.
-    instant_us = -1 if "e" in text.lower() else parse_instant(text)
+    instant_us = -1 if _POWER_OF_TEN.fullmatch(text) else parse_instant(text)
     if not 0 <= instant_us <= _INSTANT_MAX_US:
         raise InputError(f"cannot use the time {text!r}: write one from 1970 to 9999")
     return instant_us

@@ -110,10 +110,9 @@ def _load_hardware(connection: Connection, principal: Principal, rows: Sequence[
     gpu_uuids = {row.gpu_uuid for row in rows if row.gpu_uuid is not None}
     if not gpu_uuids:
         return KnownHardware({}, {})
-    period = Period(
-        min(row.start_us for row in rows),
-        max(OPEN_END_US if row.end_us is None else row.end_us for row in rows),
-    )
+    last_us = max(OPEN_END_US if row.end_us is None else row.end_us for row in rows)
+    # One more, so that a card is known at the instant of a grant of no length too.
+    period = Period(min(row.start_us for row in rows), last_us + 1)
     cards = defaultdict(list)
     for card in load_device_periods(connection, principal, period):
         if card.gpu_uuid in gpu_uuids:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from allocator.bodies import AllocationBody, AllocationOrder
 from allocator.client import AllocatorClient
@@ -57,18 +58,22 @@ def request(
         raise InputError("cannot tell what to ask for: give one of --gpus, --milli and --mig")
     if vram_mib is not None and milli is None:
         raise InputError(f"cannot ask for --vram-mib {vram_mib!r} alone: give --milli with it")
-    order = AllocationOrder(
-        tenant=tenant,
-        project=project,
-        kind=GrantKind.WHOLE if gpus is not None else GrantKind.SHARE if milli is not None else GrantKind.MIG,
-        count=gpus or 1,
-        milli_gpu=milli,
-        vram_mib=vram_mib,
-        mig_profile=mig,
-        model=model,
-        sku=sku,
-        labels=_labels(label or []),
-    )
+    try:
+        order = AllocationOrder(
+            tenant=tenant,
+            project=project,
+            kind=GrantKind.WHOLE if gpus is not None else GrantKind.SHARE if milli is not None else GrantKind.MIG,
+            count=gpus or 1,
+            milli_gpu=milli,
+            vram_mib=vram_mib,
+            mig_profile=mig,
+            model=model,
+            sku=sku,
+            labels=_labels(label or []),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"cannot ask for {first['loc'][0]} {first['input']!r}: {first['msg']}") from error
     with _client() as client:
         try:
             found = client.create(order, idempotency_key=idempotency_key)

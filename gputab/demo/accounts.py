@@ -8,17 +8,14 @@ from datetime import date
 import polars as pl
 from rich.console import Console
 
-from collector.history_plan import HistoryPlan
-from collector.simulated_fleet import Fleet
-from collector.world_file import load_world
+from allocator.bodies import AllocationBody
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import UnavailableError
 from domain.period import Period, billing_date, billing_zone
 from gputab import composition
 from gputab.commands.bills import print_invoice
-from gputab.demo import past
-from gputab.demo.customers import Customers
-from gputab.demo.proof import Proof, held_by_service, held_in_plan, prove
+from gputab.demo.cards import DemoCards
+from gputab.demo.proof import HeldGrant, Proof, held_by_service, prove
 from gputab.demo.stage import ZONE, Stage
 from gputab.output import OutputFormat
 from meter.evidence import Presence
@@ -46,6 +43,7 @@ class Accounts:
     def problems(self) -> list[str]:
         """Why the demo failed; empty where it did not."""
         found = [f"the invoice of {draft.tenant} is empty" for draft in self.drafts if not draft.lines]
+        found += ["nothing was granted, so nothing was billed"] if not self.drafts else []
         found += [
             f"{draft.tenant} has {draft.unpriced_seconds} unpriced seconds"
             for draft in self.drafts
@@ -59,17 +57,27 @@ class Accounts:
         return found + [str(mismatch) for mismatch in self.proof.mismatches]
 
 
-def settle(stage: Stage, fleet: Fleet, plan: HistoryPlan, customers: Customers, clock: Clock, console: Console) -> int:
-    """Rate the whole span, print what every tenant owes, and return the exit code of the demo."""
+def settle(
+    stage: Stage,
+    cards: DemoCards,
+    done: Sequence[AllocationBody],
+    past_grants: Sequence[HeldGrant],
+    clock: Clock,
+    console: Console,
+) -> int:
+    """Rate the whole span, print what every tenant owes, and return the exit code of the demo.
+
+    `done` are the allocations that the demo's tenants were granted and gave back, `past_grants` those of before.
+    """
     config, who = stage.settings, Principal.local_operator()
-    ended_us = max(each.grants[0].end_us or 0 for each in customers.done)
+    ended_us = max((grant.end_us or 0 for each in done for grant in each.grants), default=0)
     with (
         composition.open_database(config) as database,
         composition.window_rater(config, database, who) as rater,
         console.status("rating the last seconds"),
     ):
-        _wait_for_delivery(config.victoriametrics_url, rater, fleet, ended_us // MICROSECONDS + 1, clock)
-        span = Period(plan.start_s * MICROSECONDS, clock.now_us())
+        _wait_for_delivery(config.victoriametrics_url, rater, cards.nodes, ended_us // MICROSECONDS + 1, clock)
+        span = Period(cards.start_us, clock.now_us())
         results = list(rate_period(database, who, rater, span, clock.now_us()))
         unsampled = _unsampled(rater, results, clock.now_us())
         zone = billing_zone(ZONE)
@@ -78,39 +86,34 @@ def settle(stage: Stage, fleet: Fleet, plan: HistoryPlan, customers: Customers, 
             charges = load_charges(connection, who)
             drafts = [
                 load_draft(connection, who, tenant, first.isoformat(), last.isoformat())
-                for tenant in sorted(stage.tenant_tokens)
+                for tenant in sorted({each.tenant for each in done} | {each.tenant for each in past_grants})
             ]
-    held = [held_by_service(each.allocation, grant) for each in customers.done for grant in each.grants]
-    past_held = [held_in_plan(planned, fleet) for planned in plan.grants]
-    live_world, past_world = load_world(stage.world_file), plan.world(fleet)
-    worlds = {each.allocation: (live_world, 1) for each in held}
-    worlds |= {each.allocation: (past_world, past.STEP_S) for each in past_held}
-    proof = prove([*held, *past_held], worlds, charges, unsampled)
+    held = [held_by_service(each, grant) for each in done for grant in each.grants]
     accounts = Accounts(
         drafts,
         _total(result.window.residual_compute for result in results if result.window),
         _total(result.window.residual_vram for result in results if result.window),
-        proof,
+        prove([*held, *past_grants], cards.worlds(stage), charges, unsampled),
     )
     _print(accounts, first, last, console)
     return 1 if accounts.problems else 0
 
 
-def _wait_for_delivery(url: str, rater: WindowRater, fleet: Fleet, until_s: int, clock: Clock) -> None:
+def _wait_for_delivery(url: str, rater: WindowRater, nodes: Sequence[str], until_s: int, clock: Clock) -> None:
     """Block until every node's collector says that all seconds before `until_s` are in the store."""
     deadline_s = clock.monotonic_s() + _DELIVERY_TIMEOUT_S
-    waiting = list(fleet.nodes)
     with Pusher(url) as pusher:
-        while waiting or clock.now_us() < until_s * MICROSECONDS:
+        while True:
+            pusher.flush()
+            waiting = [node for node in nodes if (rater.complete_until_s(node) or 0) < until_s]
+            # A second is delivered at its beginning and rated at its end.
+            if not waiting and clock.now_us() >= until_s * MICROSECONDS:
+                return
             if clock.monotonic_s() > deadline_s:
                 raise UnavailableError(
-                    f"cannot bill: {', '.join(waiting)} did not deliver in {_DELIVERY_TIMEOUT_S:g} s"
+                    f"cannot bill: no delivery from {', '.join(waiting)} in {_DELIVERY_TIMEOUT_S:g} s; see the logs"
                 )
-            pusher.flush()
-            waiting = [node for node in waiting if (rater.complete_until_s(node) or 0) < until_s]
-            # A second is delivered at its beginning and rated at its end.
-            if waiting or clock.now_us() < until_s * MICROSECONDS:
-                clock.sleep_s(0.5)
+            clock.sleep_s(0.3)
 
 
 def _unsampled(
@@ -141,13 +144,10 @@ def _print(accounts: Accounts, first: date, last: date, console: Console) -> Non
     for draft in accounts.drafts:
         print_invoice(draft, OutputFormat.TABLE)
     proof = accounts.proof
-    console.print(
-        f"conservation residual, {first} to {last}: {accounts.residual_compute} compute-unit-seconds, "
-        f"{accounts.residual_vram} VRAM byte-seconds"
-    )
-    console.print(
-        f"held against the truth: {proof.allocations} allocations, {proof.granted_seconds:,} granted seconds, "
-        f"{len(proof.mismatches)} differences; {proof.holes} granted seconds were not sampled"
-    )
+    residual = f"{accounts.residual_compute} compute-unit-seconds, {accounts.residual_vram} VRAM byte-seconds"
+    console.print(f"conservation residual, {first} to {last}: {residual}", soft_wrap=True, highlight=False)
+    compared = f"{proof.allocations} allocations, {proof.granted_seconds:,} granted seconds"
+    found = f"{len(proof.mismatches)} differences; {proof.holes} granted seconds were not sampled"
+    console.print(f"held against the truth: {compared}, {found}", soft_wrap=True, highlight=False)
     for problem in accounts.problems:
-        console.print(f"FAILED: {problem}", style="bold red", markup=False)
+        console.print(f"FAILED: {problem}", style="bold red", markup=False, soft_wrap=True)

@@ -23,6 +23,10 @@ STEP_S = 10
 def write(stage: Stage, fleet: Fleet, plan: HistoryPlan, client: httpx.Client, console: Console) -> None:
     """Report the cards as of the beginning of the past, then import who held them and what was measured."""
     url = stage.settings.allocator_url
+
+    def progress(line: str) -> None:
+        console.print(line, soft_wrap=True, highlight=False)
+
     for node in fleet.nodes:
         service = NodeService(url, node, stage.node_tokens[node], client)
         service.put_inventory(json.dumps(asdict(fleet.inventory(node, plan.start_s))).encode())
@@ -33,16 +37,17 @@ def write(stage: Stage, fleet: Fleet, plan: HistoryPlan, client: httpx.Client, c
     allocations, samples = stage.folder / "history-allocations.csv", stage.folder / "history-samples.csv"
     with console.status("writing the logs of the past 24 hours"):
         write_history(fleet, plan, allocations, samples, STEP_S)
-    for words in (
-        ["allocations", "import", str(allocations), "--source", "history"],
-        ["samples", "import", str(samples), "--hold", str(STEP_S)],
-    ):
-        with console.status(f"gputab {' '.join(words[:2])} {words[2].rpartition('/')[2]}"):
-            console.print(_gputab(stage, words))
+    with console.status("importing who held what"):
+        said = _gputab(stage, ["allocations", "import", str(allocations), "--source", "history"])
+    progress(f"past 24 hours: {said.strip()}")
+    with console.status("importing what was measured"):
+        said = _gputab(stage, ["samples", "import", str(samples), "--hold", str(STEP_S), "--format", "json"])
+    row = json.loads(said)["rows"][0]
+    progress(f"past 24 hours: {row['samples']:,} samples stored from {row['rows']:,} rows")
 
 
 def _gputab(stage: Stage, words: list[str]) -> str:
-    """Run a gputab command on the demo's stage, as a user would; what it said, its last line."""
+    """Run a gputab command on the demo's stage, as a user would; what it said."""
     told = (
         f"GPUTAB_VICTORIAMETRICS_URL={stage.settings.victoriametrics_url}",
         f"GPUTAB_ALLOCATOR_URL={stage.settings.allocator_url}",
@@ -51,4 +56,4 @@ def _gputab(stage: Stage, words: list[str]) -> str:
     finished = run(["env", *told, sys.executable, "-m", "gputab", *words], folder=stage.folder)
     if finished.returncode != 0:
         raise UnavailableError(f"cannot write the past: {finished.stdout.strip()}")
-    return finished.stdout.strip().rpartition("\n")[2]
+    return finished.stdout

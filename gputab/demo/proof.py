@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from allocator.bodies import GrantBody
+from allocator.bodies import AllocationBody, GrantBody
 from collector.history_plan import PlannedGrant
 from collector.simulated_fleet import Fleet
 from collector.simulator import World
@@ -24,6 +24,7 @@ class HeldGrant:
     """What a customer knows it held: `span` in whole seconds, its size in the device's own integers."""
 
     allocation: str
+    tenant: str
     span: Span
     compute_units: int
     vram_bytes: int
@@ -60,14 +61,18 @@ def prove(
 ) -> Proof:
     """Compare, allocation by allocation.
 
-    `worlds` gives each allocation its world and the step of its samples in seconds; `unsampled` gives each device
+    `worlds` gives each allocation its world and the step of its samples in seconds; of one that ran in none, only
+    the seconds it was granted are known. `unsampled` gives each device
     the seconds without a sample in which it was not lost.
     """
     true: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     holes = 0
     for grant in grants:
-        world, step_s = worlds[grant.allocation]
         span = grant.span
+        if grant.allocation not in worlds:
+            true[grant.allocation]["granted seconds"] += span.end_s - span.start_s
+            continue
+        world, step_s = worlds[grant.allocation]
         missing = unsampled.get((span.gpu_uuid, span.mig_uuid), frozenset())
         found = truth(world, span, step_s, grant.vram_bytes, missing)
         seconds = span.end_s - span.start_s
@@ -105,13 +110,14 @@ def _billed(charges: Sequence[Charge]) -> dict[str, dict[str, int]]:
     return billed
 
 
-def held_by_service(allocation: str, grant: GrantBody) -> HeldGrant:
+def held_by_service(allocation: AllocationBody, grant: GrantBody) -> HeldGrant:
     """What a customer knows of a grant that it was given and has given back."""
+    name = allocation.allocation
     if grant.gpu_uuid is None or grant.end_us is None:
-        raise InputError(f"cannot prove {allocation!r}: its grant has no device or no end")
-    owner = allocation if grant.kind is GrantKind.SHARE else None
+        raise InputError(f"cannot prove {name!r}: its grant has no device or no end")
+    owner = name if grant.kind is GrantKind.SHARE else None
     span = Span(grant.gpu_uuid, grant.mig_uuid, owner, ceil_second(grant.start_us), ceil_second(grant.end_us))
-    return HeldGrant(allocation, span, grant.compute_units, grant.vram_bytes)
+    return HeldGrant(name, allocation.tenant, span, grant.compute_units, grant.vram_bytes)
 
 
 def held_in_plan(planned: PlannedGrant, fleet: Fleet) -> HeldGrant:
@@ -119,4 +125,4 @@ def held_in_plan(planned: PlannedGrant, fleet: Fleet) -> HeldGrant:
     tenancy = planned.tenancy
     instances = {each.uuid: each for each in fleet.cards[tenancy.gpu_uuid].device.instances}
     units = instances[tenancy.mig_uuid].sm_count if tenancy.mig_uuid else planned.milli_gpu
-    return HeldGrant(tenancy.allocation, planned.span, units, tenancy.vram_limit_bytes)
+    return HeldGrant(tenancy.allocation, planned.tenant, planned.span, units, tenancy.vram_limit_bytes)

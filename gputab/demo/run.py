@@ -1,5 +1,6 @@
 """The demo from the first step to the last: set the stage, write a past, let tenants work, bill, and prove the bill."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,12 +10,11 @@ from rich.console import Console
 from rich.live import Live
 
 from allocator.client import AllocatorClient
-from collector.history_plan import TENANTS, HistoryPlan, plan_history
-from collector.simulated_fleet import Fleet, demo_fleet
-from collector.world_file import WorldFile
 from domain.clock import MICROSECONDS, Clock
+from domain.errors import UnavailableError
 from gputab import composition
-from gputab.demo import accounts, past, stage
+from gputab.demo import accounts, stage
+from gputab.demo.cards import PAST_S, TENANT_PROJECTS, DemoCards, find_cards
 from gputab.demo.customers import Customers
 from gputab.demo.stage import Stage
 from gputab.demo.tab import draw
@@ -24,9 +24,6 @@ from machine.lock import exclusive
 from settings.gputab import Settings
 from victoriametrics.launcher import wait_healthy
 
-SEED = 20_260_101
-PAST_S = 86_400
-_STEP_S = 10
 _START_TIMEOUT_S = 30.0
 _LINE_EVERY_S = 10
 
@@ -36,41 +33,54 @@ class Demo:
     """What the acts share."""
 
     scene: Stage
-    fleet: Fleet
-    plan: HistoryPlan
+    cards: DemoCards
     clock: Clock
     console: Console
     client: httpx.Client
 
+    def say(self, line: str) -> None:
+        """One line, however long."""
+        self.console.print(line, soft_wrap=True, highlight=False)
 
-def run_demo(base: Settings, duration_s: int | None, clock: Clock, console: Console) -> int:
+
+def run_demo(base: Settings, duration_s: int | None, clock: Clock, console: Console, *, past_s: int = PAST_S) -> int:
     """Run until `duration_s` live seconds have passed (None: until interrupted); the exit code of the process.
 
     0 only if every tenant's invoice has lines, no capacity is unaccounted for, and what was billed is what the
-    simulator says was used. Whatever happens, no process of the demo outlives the call.
+    simulator says was used. A simulated fleet gets `past_s` seconds of history. Whatever happens, no process of
+    the demo outlives the call.
     """
-    lock = base.data_dir / "demo-lock"
     with ExitStack() as stack:
-        stack.enter_context(exclusive(lock, console.print))
-        fleet = demo_fleet(SEED)
-        end_s = clock.now_us() // MICROSECONDS // _STEP_S * _STEP_S
-        plan = plan_history(fleet, end_s - PAST_S, end_s)
-        scene = stage.prepare(base, TENANTS, fleet.nodes, plan.start_s * MICROSECONDS, console.print)
+        stack.enter_context(exclusive(base.data_dir / "demo-lock", console.print))
+        cards = find_cards(base, clock, past_s)
+        scene = stage.prepare(base, TENANT_PROJECTS, cards.nodes, cards.start_us, console.print)
         client = stack.enter_context(composition.http_client())
-        demo = Demo(scene, fleet, plan, clock, console, client)
-        collect = {node: ["--source", "simulator", "--world", str(scene.world_file)] for node in fleet.nodes}
+        demo = Demo(scene, cards, clock, console, client)
+        collect = {node: cards.collect_arguments(scene) for node in cards.nodes}
         supervisor = stack.enter_context(Supervisor(stage.programs(scene, collect), scene.logs, clock))
-        _start_servers(demo, supervisor)
-        past.write(scene, fleet, plan, client, console)
-        world = WorldFile.create(scene.world_file, SEED, clock)
-        for node in fleet.nodes:
-            supervisor.start(f"collector-{node}")
-        supervisor.start("meter")
-        customers = _open(demo, world)
-        _live(demo, supervisor, customers, duration_s)
-        customers.close()
-        supervisor.stop_program("meter")
-        return accounts.settle(demo.scene, fleet, plan, customers, clock, console)
+        try:
+            return _play(demo, supervisor, duration_s)
+        except KeyboardInterrupt:
+            demo.say("stopping every process")
+            raise
+
+
+def _play(demo: Demo, supervisor: Supervisor, duration_s: int | None) -> int:
+    _start_servers(demo, supervisor)
+    past_grants = demo.cards.write_past(demo.scene, demo.client, demo.console)
+    world = demo.cards.open_world(demo.scene, demo.clock)
+    for node in demo.cards.nodes:
+        supervisor.start(f"collector-{node}")
+    supervisor.start("meter")
+    url = demo.scene.settings.allocator_url
+    _wait_for_cards(demo, AllocatorClient(url, demo.scene.operator_token, demo.client))
+    clients = {tenant: AllocatorClient(url, token, demo.client) for tenant, token in demo.scene.tenant_tokens.items()}
+    customers = Customers(clients, world, demo.clock, *demo.cards.jobs())
+    customers.open()
+    _live(demo, supervisor, customers, duration_s)
+    customers.close()
+    supervisor.stop_program("meter")
+    return accounts.settle(demo.scene, demo.cards, customers.done, past_grants, demo.clock, demo.console)
 
 
 def _start_servers(demo: Demo, supervisor: Supervisor) -> None:
@@ -78,9 +88,9 @@ def _start_servers(demo: Demo, supervisor: Supervisor) -> None:
     supervisor.start("victoriametrics")
     wait_healthy(scene.settings.victoriametrics_url, timeout_s=_START_TIMEOUT_S, clock=demo.clock)
     supervisor.start("allocator", ready=lambda: _answers(demo.client, f"{scene.settings.allocator_url}/healthz"))
-    demo.console.print(f"VictoriaMetrics  {scene.settings.victoriametrics_url}/vmui")
-    demo.console.print(f"allocator        {scene.settings.allocator_url}/docs")
-    demo.console.print(f"logs             {scene.logs}")
+    demo.say(f"VictoriaMetrics  {scene.settings.victoriametrics_url}/vmui")
+    demo.say(f"allocator        {scene.settings.allocator_url}/docs")
+    demo.say(f"look around      cd {os.path.relpath(scene.folder)}, where every gputab command speaks of the demo")
 
 
 def _answers(client: httpx.Client, url: str) -> bool:
@@ -90,29 +100,26 @@ def _answers(client: httpx.Client, url: str) -> bool:
         return False
 
 
-def _open(demo: Demo, world: WorldFile) -> Customers:
-    """Wait until every card has reported, then let the tenants in."""
-    url = demo.scene.settings.allocator_url
-    operator = AllocatorClient(url, demo.scene.operator_token, demo.client)
+def _wait_for_cards(demo: Demo, operator: AllocatorClient) -> None:
+    """Block until every card is reported and its node is heard from."""
     deadline_s = demo.clock.monotonic_s() + _START_TIMEOUT_S
-    while demo.clock.monotonic_s() < deadline_s and not _all_heard(operator, demo.fleet):
+    while True:
+        cards = operator.cards()
+        if len(cards) == demo.cards.count and not any(card.is_silent for card in cards):
+            return
+        if demo.clock.monotonic_s() > deadline_s:
+            raise UnavailableError(
+                f"cannot begin: {len(cards)} of {demo.cards.count} cards were reported in {_START_TIMEOUT_S:g} s; "
+                f"see the collectors' logs in {str(demo.scene.logs)!r}"
+            )
         demo.clock.sleep_s(0.2)
-    clients = {tenant: AllocatorClient(url, token, demo.client) for tenant, token in demo.scene.tenant_tokens.items()}
-    customers = Customers(clients, world, demo.clock, SEED)
-    customers.open()
-    return customers
-
-
-def _all_heard(operator: AllocatorClient, fleet: Fleet) -> bool:
-    cards = operator.cards()
-    return len(cards) == len(fleet.cards) and not any(card.is_silent for card in cards)
 
 
 def _live(demo: Demo, supervisor: Supervisor, customers: Customers, duration_s: int | None) -> None:
     """One tick a second: the tenants act, the tab is drawn."""
     watch = Watch(demo.scene, demo.client)
     began_s = demo.clock.now_us() // MICROSECONDS
-    with Live(console=demo.console, auto_refresh=False, transient=False) as live:
+    with Live(console=demo.console, auto_refresh=False) as live:
         for age_s in _ticks(demo.clock, duration_s):
             customers.tick()
             supervisor.check()
@@ -120,7 +127,7 @@ def _live(demo: Demo, supervisor: Supervisor, customers: Customers, duration_s: 
             if demo.console.is_terminal:
                 live.update(draw(watch.look(began_s + age_s, remark)), refresh=True)
             elif age_s % _LINE_EVERY_S == 0:
-                demo.console.print(watch.line(began_s + age_s))
+                demo.say(watch.line(began_s + age_s))
 
 
 def _ticks(clock: Clock, duration_s: int | None) -> Iterator[int]:

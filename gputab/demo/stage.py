@@ -42,11 +42,6 @@ class Stage:
     node_tokens: Mapping[str, str]
 
     @property
-    def world_file(self) -> Path:
-        """What happens on the simulated cards."""
-        return self.folder / "world.jsonl"
-
-    @property
     def logs(self) -> Path:
         """One log a program."""
         return self.folder / "logs"

@@ -42,14 +42,17 @@ class TabView:
 def draw(view: TabView) -> Group:
     """The table with a line of totals under it."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("card", "SKU", "tenant", "SM", "VRAM used / usable", "state"):
+    for heading in ("card", "SKU", "tenant"):
         table.add_column(heading)
+    table.add_column("SM", justify="right")
+    table.add_column("VRAM used / usable")
+    table.add_column("state")
     table.add_column(f"so far, {view.currency}", justify="right")
     for card in view.cards:
         table.add_row(*_cells(card, view))
     sums = ", ".join(f"{tenant} {_money(nano)}" for tenant, nano in sorted(view.by_tenant.items()))
     granted = sum(1 for card in view.cards if card.grants)
-    line = f"{granted} of {len(view.cards)} cards in use  |  {view.currency}: {sums or 'nothing billed yet'}"
+    line = f"{granted} of {len(view.cards)} cards in use  |  this hour, {view.currency}: {sums or 'nothing billed yet'}"
     return Group(table, Text(line), Text(view.remark, style="dim"))
 
 

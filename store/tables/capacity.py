@@ -158,6 +158,8 @@ grants = Table(
     CheckConstraint("kind <> 'whole' OR compute_units = compute_units_total", name="whole"),
     CheckConstraint("kind = 'mig' OR mig_uuid IS NULL", name="mig"),
     CheckConstraint("gpu_uuid IS NOT NULL OR mig_uuid IS NULL", name="device"),
+    # The windows of node '' hold the grants without a device, and only those.
+    CheckConstraint("gpu_uuid IS NULL OR node <> ''", name="node"),
     CheckConstraint("vram_bytes >= 0", name="vram_bytes"),
 )
 _OPEN = grants.c.end_us.is_(None)

@@ -24,9 +24,15 @@ def test_whole_cards_of_one_node_are_granted_together(furnished: "Service", ledg
     made = furnished.grant("acme", kind="whole", count=3, labels={"job": "42"})
     assert (made["tenant"], made["project"], made["source"], made["is_open"]) == ("acme", "lab", "service", True)
     assert made["labels"] == {"job": "42"}
-    assert [(each["ordinal"], each["gpu_uuid"]) for each in made["grants"]] == [(0, "GPU-0"), (1, "GPU-1"), (2, "GPU-2")]
+    assert [(each["ordinal"], each["gpu_uuid"]) for each in made["grants"]] == [
+        (0, "GPU-0"),
+        (1, "GPU-1"),
+        (2, "GPU-2"),
+    ]
     assert {each["vram_bytes"] for each in made["grants"]} == {24_052 * MIB}
-    assert {(each["milli_gpu"], each["sku"], each["end_us"]) for each in made["grants"]} == {(1_000, "rtx4090-24g", None)}
+    assert {(each["milli_gpu"], each["sku"], each["end_us"]) for each in made["grants"]} == {
+        (1_000, "rtx4090-24g", None)
+    }
     assert len({each["start_us"] for each in made["grants"]}) == 1
     assert [row.action for row in ledger.rows(audit)][-1] == "create allocation"
 
@@ -66,9 +72,7 @@ def test_what_is_released_is_free_at_once_and_releasing_it_again_changes_nothing
     assert furnished.grant("beta", kind="whole", count=4)["grants"][0]["start_us"] >= first["grants"][0]["end_us"]
 
 
-def test_a_clock_that_was_set_back_does_not_end_a_grant_before_it_began(
-    furnished: "Service", ledger: "Ledger"
-) -> None:
+def test_a_clock_that_was_set_back_does_not_end_a_grant_before_it_began(furnished: "Service", ledger: "Ledger") -> None:
     made = furnished.grant("acme", kind="whole")
     later_us = made["created_us"] + 3_600 * 10**6
     with ledger.database.write() as connection:

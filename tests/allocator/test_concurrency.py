@@ -189,10 +189,7 @@ def answers(url: str) -> bool:
 def test_two_processes_on_one_database_never_grant_the_same_capacity(furnished: "Service", ledger: "Ledger") -> None:
     with served(ledger) as first, served(ledger) as second:
         run_all(
-            [
-                customer((first, second)[seed % 2], ledger.tokens["acme"], seed, rounds=5)
-                for seed in range(CLIENTS // 2)
-            ]
+            [customer((first, second)[seed % 2], ledger.tokens["acme"], seed, rounds=5) for seed in range(CLIENTS // 2)]
         )
     assert len(ledger.rows(grants)) > CLIENTS // 4
     assert_nothing_is_granted_twice(ledger)
@@ -245,9 +242,14 @@ def test_a_failure_after_the_last_step_leaves_nothing_either(furnished: "Service
     tables = (allocations, grants, audit)
     before = ledger.everything(*tables)
     request = AllocationRequest("acme", "lab", GrantKind.WHOLE)
-    with pytest.raises(InjectedError), ledger.database.write() as connection:
-        create(connection, Principal.local_operator(), request)
-        raise InjectedError
+
+    def create_and_fail() -> None:
+        with ledger.database.write() as connection:
+            create(connection, Principal.local_operator(), request)
+            raise InjectedError
+
+    with pytest.raises(InjectedError):
+        create_and_fail()
     assert ledger.everything(*tables) == before
 
 

@@ -27,9 +27,7 @@ def card(
     is_silent: bool = False,
 ) -> Card:
     uuid = f"GPU-{node}-{index}"
-    return Card(
-        uuid, node, index, model, sku, 1_000, USABLE_BYTES, False, grain, state, reason, is_silent, takes, ()
-    )
+    return Card(uuid, node, index, model, sku, 1_000, USABLE_BYTES, False, grain, state, reason, is_silent, takes, ())
 
 
 def mig_card(node: str, index: int, *takes: Take, foreign: tuple[str, ...] = ()) -> Card:

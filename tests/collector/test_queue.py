@@ -202,7 +202,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples * 25 // 100)
 @given(steps=STEPS)
 def test_every_second_is_waiting_or_delivered_or_a_hole_across_restarts(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

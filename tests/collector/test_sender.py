@@ -61,7 +61,9 @@ def test_seconds_are_delivered_and_the_mark_follows(
         assert sender.deliver()
 
     assert len(queue) == 0
-    assert _stored(victoriametrics_url, unique_node, range(START_S, START_S + 100)) == list(range(START_S, START_S + 10))
+    assert _stored(victoriametrics_url, unique_node, range(START_S, START_S + 100)) == list(
+        range(START_S, START_S + 10)
+    )
     assert _marks(victoriametrics_url, unique_node) == {START_S + 50: START_S + 10, START_S + 53: START_S + 13}
 
 
@@ -143,8 +145,8 @@ class _Picky(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+    def log_request(self, *_: object) -> None:
+        """Say nothing."""
 
 
 @pytest.fixture

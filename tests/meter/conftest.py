@@ -10,8 +10,10 @@ import pytest
 
 from domain.grants import Grant, GrantKind
 from domain.money import Quote
+from domain.period import Period
 from domain.prices import GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
+from meter.evidence import Evidence, make_evidence
 from meter.observations import SAMPLE_COLUMNS
 
 # 2026-03-01T10:00:00Z
@@ -101,5 +103,42 @@ def make_samples() -> Callable[..., pl.DataFrame]:
     def make(rows: Iterable[tuple[str, str, str, str, int, float]]) -> pl.DataFrame:
         absolute = [(*key, HOUR_S + second, float(value)) for *key, second, value in rows]
         return pl.DataFrame(absolute, schema=SAMPLE_COLUMNS, orient="row")
+
+    return make
+
+
+@pytest.fixture
+def use_of() -> Callable[..., list[tuple[str, str, str, str, int, float]]]:
+    """Samples of a card that is up and uses `used` bytes in each of the seconds (offsets into the hour)."""
+
+    def rows(
+        seconds: Iterable[int], used: int = GIB, *, gpu: str = "GPU-1", mig: str = "", owner: str = ""
+    ) -> list[tuple[str, str, str, str, int, float]]:
+        memory = "gpu_owner_memory_bytes" if owner else "gpu_memory_used_bytes"
+        return [
+            row
+            for second in seconds
+            for row in (("gpu_up", gpu, mig, "", second, 1.0), (memory, gpu, mig, owner, second, float(used)))
+        ]
+
+    return rows
+
+
+@pytest.fixture
+def observe(make_samples: Callable[..., pl.DataFrame]) -> Callable[..., Evidence]:
+    """Evidence of [start, end) out of rows for `make_samples`; heartbeats and seconds are offsets into the hour."""
+
+    def make(
+        rows: Iterable[tuple[str, str, str, str, int, float]] = (),
+        *,
+        start: int = 0,
+        end: int = 3600,
+        heard: Iterable[tuple[float, float]] = (),
+        devices: Iterable[tuple[str, str]] = (),
+        node: str = "n1",
+    ) -> Evidence:
+        contacts = [Period(HOUR_S * US + round(a * US), HOUR_S * US + round(b * US)) for a, b in heard]
+        period = Period((HOUR_S + start) * US, (HOUR_S + end) * US)
+        return make_evidence(node, period, make_samples(rows), contacts, devices)
 
     return make

@@ -1,8 +1,15 @@
-"""Rating against an oracle that looks at one second at a time and counts in `Fraction`."""
+"""Rating against an oracle that looks at one second at a time and counts in `Fraction`.
+
+The oracle shares no code with what it checks: presence, gap classes, prices, days and rounding are found anew, by
+search instead of by intervals.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 from hypothesis import HealthCheck, given, settings
@@ -12,213 +19,290 @@ from domain.grants import Grant, GrantKind
 from domain.period import Period
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
+from meter.charges import Charge
 from meter.evidence import make_evidence
 from meter.rating import rate
 
 US = 1_000_000
 GIB = 2**30
 SPAN_S = 90  # the seconds that random worlds play in; the rest of the hour is empty
+HOUR_OFFSET_S = 8 * 3_600
+# Of the hour from 18:00Z on, so that Kathmandu's midnight (18:15Z) is 45 s into the span.
+BASE_S = HOUR_OFFSET_S + 15 * 60 - 45
 CONTACT_S = 10
+DEVICES = [("GPU-1", ""), ("GPU-2", ""), ("GPU-2", "MIG-1"), ("GPU-2", "MIG-2")]
+SKUS = {GrantKind.WHOLE: "h100-80g", GrantKind.SHARE: "rtx4090-24g", GrantKind.MIG: "h100-80g/1g.10gb"}
 
 _seconds = st.integers(0, SPAN_S)
 _micros = st.integers(0, SPAN_S * US)
+_policies = st.sampled_from(list(GapPolicy))
+
+
+@dataclass(frozen=True)
+class World:
+    """What happened: seconds and instants count from the beginning of the span."""
+
+    # Device -> second -> "lost", "up" (sampled, but its memory was not read), or bytes used.
+    devices: dict[tuple[str, str], dict[int, Any]]
+    grants: list[dict[str, Any]]
+    heard: list[tuple[int, int]]
+    zone: str
+    # From microsecond on: the book in force, by its name.
+    assigned: list[tuple[int, str]]
+    # Book -> gap rules, and rates as keyword arguments of `make_rate`.
+    gaps: dict[str, GapRules]
+    rates: dict[str, list[dict[str, Any]]]
 
 
 @st.composite
-def _worlds(draw: st.DrawFn) -> dict[str, Any]:
-    """Presence, use, grants and prices of two cards on one node."""
-    cards = {
-        card: {
-            # Each second: sampled with that many bytes, lost, or no sample at all.
-            second: draw(st.sampled_from(["lost", "hole", "hole", 0, GIB, 3 * GIB, 7 * GIB]))
-            for second in range(draw(_seconds))
-        }
-        for card in ("GPU-1", "GPU-2")
+def _grants(draw: st.DrawFn, number: int) -> dict[str, Any]:
+    kind = draw(st.sampled_from(list(GrantKind)))
+    gpu = draw(st.sampled_from(["GPU-1", "GPU-2", "GPU-404"] if kind is not GrantKind.MIG else ["GPU-2"]))
+    device = None if draw(st.integers(0, 5)) == 0 else gpu
+    mig = draw(st.sampled_from(["MIG-1", "MIG-2", None])) if kind is GrantKind.MIG and device else None
+    total = 132 if kind is GrantKind.MIG else 1_000
+    start, end = sorted((draw(_micros), draw(_micros)))
+    return {
+        "allocation": f"a{number}",
+        "ordinal": draw(st.integers(0, 2)),
+        "project": draw(st.sampled_from(["p", "q"])),
+        "gpu_uuid": device,
+        "mig_uuid": mig,
+        "kind": kind,
+        "sku": SKUS[kind],
+        "compute_units_total": total,
+        "compute_units": total if kind is GrantKind.WHOLE else draw(st.integers(1, total)),
+        "vram_bytes": draw(st.sampled_from([GIB, 2 * GIB, 24 * GIB])),
+        "start": (BASE_S * US + start) / US,
+        "end": None if draw(st.integers(0, 5)) == 0 else (BASE_S * US + end) / US,
     }
-    grants = [
-        {
-            "allocation": f"a{number}",
-            "gpu_uuid": draw(st.sampled_from(["GPU-1", "GPU-2", None])),
-            "kind": draw(st.sampled_from([GrantKind.WHOLE, GrantKind.SHARE])),
-            "milli": draw(st.integers(1, 1_000)),
-            "vram_bytes": draw(st.sampled_from([GIB, 2 * GIB, 24 * GIB])),
-            "edges": sorted((draw(_micros), draw(_micros))),
-        }
-        for number in range(draw(st.integers(1, 4)))
+
+
+@st.composite
+def _rates(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Rates of which no two of one scope meet: one cut divides the time of each scope."""
+    found: list[dict[str, Any]] = []
+    cut = (BASE_S * US + draw(_micros)) / US
+    scopes = [
+        (dimension, sku, tenant, project)
+        for dimension in ("gpu", "vram", "vram_overuse")
+        for sku in ("*", "h100-80g", "h100-80g/1g.10gb")
+        for tenant, project in ((None, None), ("acme", None), ("acme", "q"))
     ]
-    cut = draw(_micros)
-    prices = {
-        "cut_us": cut,
-        "gpu": (draw(st.sampled_from(["2.49", "0.000001", "0"])), draw(st.sampled_from(["3", "1.333333333"]))),
-        "has_second": draw(st.booleans()),
-        "vram": draw(st.sampled_from(["0.03", "0.0007"])),
-        "basis": draw(st.sampled_from(list(VramBasis))),
+    for dimension, sku, tenant, project in draw(st.lists(st.sampled_from(scopes), unique=True, max_size=7)):
+        unit = draw(st.sampled_from(["GPU-hour", "GPU-second"] if dimension == "gpu" else ["GiB-hour", "GiB-second"]))
+        scope = {"dimension": dimension, "sku": sku, "tenant": tenant, "project": project, "unit": unit}
+        for start, end in draw(st.sampled_from([[(None, None)], [(None, cut)], [(cut, None)], [(None, cut), (cut, None)]])):
+            basis = draw(st.sampled_from(list(VramBasis))) if dimension == "vram" else None
+            price = draw(st.sampled_from(["2.49", "0.000001", "0", "1.333333333", "0.03", "277"]))
+            found.append({**scope, "price": price, "basis": basis, "start": start, "end": end})
+    return found
+
+
+@st.composite
+def _worlds(draw: st.DrawFn) -> World:
+    readings = st.sampled_from(["lost", "up", "hole", "hole", 0, GIB, 3 * GIB, 7 * GIB])
+    devices = {
+        device: {second: what for second in range(draw(_seconds)) if (what := draw(readings)) != "hole"}
+        for device in DEVICES
     }
-    gaps = GapRules(
-        bridge_seconds=draw(st.integers(0, 5)),
-        host_unreachable=draw(st.sampled_from(list(GapPolicy))),
-        collector_down=draw(st.sampled_from(list(GapPolicy))),
+    assigned = draw(
+        st.sampled_from([[(None, "first")], [], [(0, "first")], [(None, "first"), (0, "second")], [(0, "second")]])
     )
-    heard = [sorted((draw(_seconds), draw(_seconds))) for _ in range(draw(st.integers(0, 2)))]
-    return {"cards": cards, "grants": grants, "prices": prices, "gaps": gaps, "heard": heard}
+    return World(
+        devices=devices,
+        grants=[draw(_grants(number)) for number in range(draw(st.integers(1, 4)))],
+        heard=[tuple(sorted((draw(_seconds), draw(_seconds)))) for _ in range(draw(st.integers(0, 2)))],  # type: ignore[misc]
+        zone=draw(st.sampled_from(["UTC", "Asia/Kathmandu"])),
+        assigned=[(-(10**9) if at is None else draw(_micros), book) for at, book in assigned],
+        gaps={book: GapRules(draw(st.integers(0, 5)), draw(_policies), draw(_policies)) for book in ("first", "second")},
+        rates={book: draw(_rates()) for book in ("first", "second")},
+    )
 
 
 @given(world=_worlds())
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rating_equals_an_oracle_in_fractions(
-    world: dict[str, Any],
+    world: World,
     hour_s: int,
     make_grant: Callable[..., Grant],
     make_rate: Callable[..., Rate],
-    make_book: Callable[..., dict[str, PriceBook]],
     make_samples: Callable[..., pl.DataFrame],
-    tenants: dict[str, Tenant],
 ) -> None:
-    """Seconds, quantities and money of random grants, gaps and prices are what counting by hand gives."""
-    grants = [
-        make_grant(
-            each["edges"][0] / US,
-            each["edges"][1] / US,
-            allocation=each["allocation"],
-            gpu_uuid=each["gpu_uuid"],
-            kind=each["kind"],
-            compute_units=1_000 if each["kind"] is GrantKind.WHOLE else each["milli"],
-            vram_bytes=each["vram_bytes"],
-        )
-        for each in world["grants"]
-    ]
-    prices = world["prices"]
-    first = make_rate("gpu", prices["gpu"][0], start=0, end=prices["cut_us"] / US)
-    rates = [first, make_rate("vram", prices["vram"], "GiB-hour", basis=prices["basis"])]
-    if prices["has_second"]:
-        rates.append(make_rate("gpu", prices["gpu"][1], start=prices["cut_us"] / US))
-    books = make_book(*rates, gaps=world["gaps"])
-    hour = Period(hour_s * US, (hour_s + 3_600) * US)
-    contacts = [Period((hour_s + start) * US, (hour_s + end) * US) for start, end in world["heard"]]
-    samples = make_samples(_samples_of(world["cards"], world["grants"]))
-    evidence = make_evidence("n1", hour, samples, contacts, [])
-    of_devices = rate(evidence, [g for g in grants if not g.is_record_only], tenants, books)
-    of_records = rate(evidence, [g for g in grants if g.is_record_only], tenants, books)
-
-    oracle = _oracle(world, grants, rates, hour_s)
-    found = {
-        (c.allocation, c.dimension, c.rate_id): (
-            c.granted_seconds,
-            c.measured_seconds,
-            c.bridged_seconds,
-            c.on_record_seconds,
-            c.free_seconds,
-            c.quantity,
-            c.amount_nano,
-        )
-        for c in (*of_devices, *of_records)
+    """Seconds, quantities, dates and money of random grants, gaps, books and prices are what counting by hand gives."""
+    grants = [make_grant(each["start"], each["end"], **_without(each, "start", "end")) for each in world.grants]
+    books = {
+        book: PriceBook(book, "CNY", world.gaps[book], tuple(_rate(make_rate, book, each) for each in rates))
+        for book, rates in world.rates.items()
     }
-    assert found == oracle
+    assigned = tuple(((hour_s + BASE_S) * US + at_us, book) for at_us, book in world.assigned)
+    tenants = {"acme": Tenant("acme", ZoneInfo(world.zone), "CNY", assigned)}
+    window = Period((hour_s + HOUR_OFFSET_S) * US, (hour_s + HOUR_OFFSET_S + 3_600) * US)
+    contacts = [Period((hour_s + BASE_S + first) * US, (hour_s + BASE_S + last) * US) for first, last in world.heard]
+    evidence = make_evidence("n1", window, make_samples(_samples_of(world)), contacts, [])
+
+    charges = rate(evidence, grants, tenants, books)
+    by_key = {(c.allocation, c.ordinal, c.dimension, c.rate_id, c.billing_date): _figures(c) for c in charges}
+    assert len(by_key) == len(charges)
+    assert by_key == _oracle(world, grants, books, hour_s)
 
 
-def _samples_of(cards: dict[str, Any], grants: list[Any]) -> list[tuple[str, str, str, str, int, float]]:
+def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def _rate(make_rate: Callable[..., Rate], book: str, words: dict[str, Any]) -> Rate:
+    made = make_rate(words["dimension"], words["price"], words["unit"], **_without(words, "dimension", "price", "unit"))
+    # The end is no part of a rate's name, the book is.
+    return Rate(f"{book}|{made.rate_id}", *[getattr(made, name) for name in list(Rate.__dataclass_fields__)[1:]])
+
+
+def _figures(charge: Charge) -> tuple[int | None, ...]:
+    return (
+        charge.granted_seconds,
+        charge.measured_seconds,
+        charge.bridged_seconds,
+        charge.on_record_seconds,
+        charge.free_seconds,
+        charge.covered_seconds,
+        charge.quantity,
+        charge.amount_nano,
+    )
+
+
+def _samples_of(world: World) -> list[tuple[str, str, str, str, int, float]]:
     rows: list[tuple[str, str, str, str, int, float]] = []
-    for card, seconds in cards.items():
-        for second, what in seconds.items():
-            if what == "lost":
-                rows.append(("gpu_up", card, "", "", second, 0))
-            elif what != "hole":
-                rows.append(("gpu_up", card, "", "", second, 1))
-                rows.append(("gpu_memory_used_bytes", card, "", "", second, what))
-                # Every share on the card uses half of what the card does.
-                rows += [
-                    ("gpu_owner_memory_bytes", card, "", f"alloc:{each['allocation']}", second, what // 2)
-                    for each in grants
-                    if each["gpu_uuid"] == card
-                ]
+    for (gpu, mig), seconds in world.devices.items():
+        for offset, what in seconds.items():
+            second = BASE_S + offset
+            rows.append(("gpu_up", gpu, mig, "", second, 0 if what == "lost" else 1))
+            if isinstance(what, int):
+                rows.append(("gpu_memory_used_bytes", gpu, mig, "", second, what))
+                # Every allocation on the device is proved to use half of what the device does.
+                owners = {each["allocation"] for each in world.grants if each["gpu_uuid"] == gpu}
+                rows += [("gpu_owner_memory_bytes", gpu, mig, f"alloc:{name}", second, what // 2) for name in owners]
     return rows
 
 
-def _presence(world: dict[str, Any], card: str, second: int) -> str:
-    what = world["cards"][card].get(second, "hole")
-    if what == "lost":
-        return "lost"
-    if what != "hole":
-        return "sampled"
-    if any(each.get(second, "hole") != "hole" for each in world["cards"].values()):
+def _reading(world: World, gpu: str, mig: str, second: int) -> Any:
+    """What is known of a device in a second; a lost card takes its instances with it."""
+    if world.devices.get((gpu, ""), {}).get(second) == "lost":
+        return "lost" if mig == "" or (gpu, mig) in world.devices else "hole"
+    return world.devices.get((gpu, mig), {}).get(second, "hole")
+
+
+def _presence(world: World, gpu: str, mig: str, second: int) -> str:
+    # A device that nobody ever spoke of shares what is known of the node.
+    if world.devices.get((gpu, mig)):
+        what = _reading(world, gpu, mig, second)
+        if what != "hole":
+            return "lost" if what == "lost" else "sampled"
+    if any(second in readings for readings in world.devices.values()):
         return "absent"
-    if any(start <= second < end + CONTACT_S for start, end in world["heard"]):
+    if any(first <= second < last + CONTACT_S for first, last in world.heard):
         return "collector_down"
     return "host_unreachable"
 
 
-def _gap(world: dict[str, Any], card: str, second: int) -> str:
-    presence = _presence(world, card, second)
+def _gap(world: World, grant: Grant, second: int, rules: GapRules) -> str:
+    if grant.gpu_uuid is None:
+        return "on_record"
+    device = (grant.gpu_uuid, grant.mig_uuid or "")
+    presence = _presence(world, *device, second)
     if presence == "sampled":
         return "measured"
-    if presence != "lost":
-        before, after = second, second
-        while before >= 0 and _presence(world, card, before) not in ("sampled", "lost"):
-            before -= 1
-        while after < SPAN_S and _presence(world, card, after) not in ("sampled", "lost"):
-            after += 1
-        bounded = before >= 0 and after < SPAN_S
-        if (
-            bounded
-            and _presence(world, card, before) == "sampled" == _presence(world, card, after)
-            and after - before - 1 <= world["gaps"].bridge_seconds
-        ):
-            return "bridged"
-    policy = {
-        "collector_down": world["gaps"].collector_down,
-        "host_unreachable": world["gaps"].host_unreachable,
-    }.get(presence, GapPolicy.FREE)
-    return policy.value
+    if presence == "lost":
+        return "free"
+    ends = []
+    for step in (-1, 1):
+        at = second
+        while -60 < at < SPAN_S + 60 and _presence(world, *device, at) not in ("sampled", "lost"):
+            at += step
+        ends.append(at)
+    if [_presence(world, *device, at) for at in ends] == ["sampled"] * 2 and ends[1] - ends[0] - 1 <= rules.bridge_seconds:
+        return "bridged"
+    policies = {"collector_down": rules.collector_down, "host_unreachable": rules.host_unreachable}
+    return policies.get(presence, GapPolicy.FREE).value
 
 
-def _oracle(world: dict[str, Any], grants: list[Grant], rates: list[Rate], hour_s: int) -> dict[Any, Any]:
+def _used(world: World, grant: Grant, second: int) -> int | None:
+    """Bytes of the grant in a second; None where they were not read."""
+    if grant.gpu_uuid is None:
+        return None
+    what = _reading(world, grant.gpu_uuid, grant.mig_uuid or "", second)
+    if not isinstance(what, int):
+        return None
+    is_part = grant.kind is GrantKind.SHARE or (grant.kind is GrantKind.MIG and grant.mig_uuid is None)
+    return what // 2 if is_part else what
+
+
+def _in_force(book: PriceBook, dimension: str, grant: Grant, at_us: int) -> Rate | None:
+    """The first that is found in the order of design 4.8."""
+    card = grant.sku.partition("/")[0]
+    for tenant, project in ((grant.tenant, grant.project), (grant.tenant, None), (None, None)):
+        for sku in (grant.sku, card, "*") if "/" in grant.sku else (card, "*"):
+            for each in book.rates:
+                if (each.dimension, each.sku, each.tenant, each.project) == (dimension, sku, tenant, project):
+                    if each.start_us <= at_us and (each.end_us is None or at_us < each.end_us):
+                        return each
+    return None
+
+
+def _oracle(
+    world: World, grants: list[Grant], books: dict[str, PriceBook], hour_s: int
+) -> dict[Any, tuple[int | None, ...]]:
     totals: dict[Any, dict[str, int]] = {}
-    by_key: dict[Any, tuple[Grant, Rate | None]] = {}
+    made_by: dict[Any, tuple[Grant, Rate | None]] = {}
     for grant in grants:
-        for second in range(SPAN_S + 1):
-            instant_us = (hour_s + second) * US
-            if not grant.start_us <= instant_us < (grant.end_us or 0):
+        last = SPAN_S + 5 if grant.end_us is not None else HOUR_OFFSET_S + 3_600 - BASE_S
+        for second in range(HOUR_OFFSET_S - BASE_S, last):
+            instant_us = (hour_s + BASE_S + second) * US
+            if not grant.start_us <= instant_us < (grant.end_us or 2**62):
                 continue
-            card = grant.gpu_uuid
-            gap = "on_record" if card is None else _gap(world, card, second)
-            what = world["cards"][card].get(second, "hole") if card else "hole"
-            used = None if what in ("hole", "lost") else what if grant.kind is GrantKind.WHOLE else what // 2
-            for dimension in ("gpu", "vram"):
-                in_force = [
-                    each
-                    for each in rates
-                    if each.dimension == dimension
-                    and each.start_us <= instant_us
-                    and (each.end_us is None or instant_us < each.end_us)
-                ]
-                rate_ = in_force[0] if in_force else None
-                key = (grant.allocation, dimension, rate_.rate_id if rate_ else None)
-                by_key[key] = (grant, rate_)
-                total = totals.setdefault(
-                    key, dict.fromkeys(("granted", "measured", "bridged", "on_record", "free", "quantity"), 0)
-                )
+            names = [book for at_us, book in world.assigned if (hour_s + BASE_S) * US + at_us <= instant_us]
+            book = books[names[-1]] if names else PriceBook("", "CNY", GapRules(), ())
+            local = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=hour_s + BASE_S + second)
+            day = local.astimezone(ZoneInfo(world.zone)).date().isoformat()
+            gap, used = _gap(world, grant, second, book.gaps), _used(world, grant, second)
+            for dimension in ("gpu", "vram", "vram_overuse"):
+                rate_ = _in_force(book, dimension, grant, instant_us)
+                if rate_ is None and dimension == "vram_overuse":
+                    continue
+                key = (grant.allocation, grant.ordinal, dimension, rate_.rate_id if rate_ else None, day)
+                made_by[key] = (grant, rate_)
+                names_of = ("granted", "measured", "bridged", "on_record", "free", "covered", "quantity")
+                total = totals.setdefault(key, dict.fromkeys(names_of, 0))
                 total["granted"] += 1
                 total[gap] += 1
-                total["quantity"] += _quantity(grant, dimension, rate_, gap, used)
-    return {key: (*total.values(), _money(*by_key[key], total["quantity"])) for key, total in totals.items()}
+                total["covered"] += gap == "measured" if dimension == "gpu" else used is not None
+                total["quantity"] += _quantity(grant, dimension, rate_, gap, used or 0)
+    return {
+        key: (
+            *list(total.values())[:5],
+            total["covered"] if made_by[key][0].gpu_uuid else None,
+            total["quantity"],
+            _money(*made_by[key], total["quantity"]),
+        )
+        for key, total in totals.items()
+    }
 
 
-def _quantity(grant: Grant, dimension: str, rate_: Rate | None, gap: str, used: int | None) -> int:
+def _quantity(grant: Grant, dimension: str, rate_: Rate | None, gap: str, used: int) -> int:
+    overuse = max(0, used - grant.vram_bytes)
     if dimension == "gpu":
         return 0 if gap == "free" else grant.compute_units
-    basis = rate_.basis if rate_ else VramBasis.MAX
+    if dimension == "vram_overuse":
+        return overuse
+    basis = (rate_.basis if rate_ else None) or VramBasis.MAX
     granted = 0 if gap == "free" else grant.vram_bytes
-    if basis is VramBasis.GRANTED:
-        return granted
-    if basis is VramBasis.USED:
-        return used or 0
-    return granted + max(0, (used or 0) - grant.vram_bytes)
+    return {VramBasis.GRANTED: granted, VramBasis.USED: used, VramBasis.MAX: granted + overuse}[basis]
 
 
 def _money(grant: Grant, rate_: Rate | None, quantity: int) -> int:
     if rate_ is None:
         return 0
-    unit = {"GPU-hour": 3_600 * grant.compute_units_total, "GiB-hour": 3_600 * GIB}[rate_.quote.unit]
+    per = {"hour": 3_600, "second": 1}[rate_.quote.unit.partition("-")[2]]
+    unit = per * (grant.compute_units_total if rate_.quote.unit.startswith("GPU") else GIB)
     exact = Fraction(str(rate_.quote.price)) * quantity * 10**9 / unit
     floor = exact.numerator // exact.denominator
     rest = exact - floor

@@ -430,6 +430,7 @@ def upgrade() -> None:
         sa.CheckConstraint("compute_units_total > 0", name=op.f("ck_grants_compute_units_total")),
         sa.CheckConstraint("end_us IS NULL OR end_us >= start_us", name=op.f("ck_grants_interval")),
         sa.CheckConstraint("gpu_uuid IS NOT NULL OR mig_uuid IS NULL", name=op.f("ck_grants_device")),
+        sa.CheckConstraint("gpu_uuid IS NULL OR node <> ''", name=op.f("ck_grants_node")),
         sa.CheckConstraint("ordinal >= 0", name=op.f("ck_grants_ordinal")),
         sa.CheckConstraint("vram_bytes >= 0", name=op.f("ck_grants_vram_bytes")),
         sa.ForeignKeyConstraint(["allocation"], ["allocations.allocation"], name=op.f("fk_grants_allocation")),

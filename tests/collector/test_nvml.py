@@ -1,0 +1,381 @@
+"""What the driver says, in base units; what it cannot say, as None; what it has lost, as lost."""
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+from structlog.testing import capture_logs
+
+from collector.card_readers import CardReaders
+from collector.nvml import NvmlSource
+from collector.ranges import refuse_garbage
+from domain.errors import UnavailableError
+from domain.inventory import MigInstance
+from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
+from domain.series import (
+    GPU_BUSY,
+    GPU_ENERGY,
+    GPU_MEMORY_CLOCK,
+    GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TOTAL,
+    GPU_MEMORY_USED,
+    GPU_POWER,
+    GPU_SM_CLOCK,
+    GPU_TEMPERATURE,
+    GPU_UP,
+)
+from domain.units import MIB
+
+SOURCE = Path(__file__).parents[1] / "fakes" / "nvml" / "fake_nvml.c"
+SECOND_S = 1_700_000_000
+
+
+class FakeDriver:
+    """The library built from C, and its world."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path))
+        self.library.fake_card.restype = ctypes.c_void_p
+        self.library.fake_instance.restype = ctypes.c_void_p
+        self.library.fake_reset()
+        self.devices: dict[str, int] = {}
+
+    def card(self, index: int, name: str = "NVIDIA GeForce RTX 4090", **fields: int) -> str:
+        uuid = f"GPU-{index:08d}-0000-0000-0000-000000000000"
+        self.devices[uuid] = self.library.fake_card(index, uuid.encode(), name.encode())
+        self.set(uuid, **{"total": 24_564 * MIB, "reserved": 340 * MIB, "celsius": 40, **fields})
+        return uuid
+
+    def instance(self, card: int, index: int, profile: str, **fields: int) -> str:
+        uuid = f"MIG-{card:08d}-0000-0000-0000-{index:012d}"
+        name = f"NVIDIA H100 80GB HBM3 MIG {profile}".encode()
+        self.devices[uuid] = self.library.fake_instance(card, index, uuid.encode(), name)
+        self.set(uuid, **fields)
+        return uuid
+
+    def set(self, uuid: str, **fields: int) -> None:
+        for field, value in fields.items():
+            self.library.fake_set(ctypes.c_void_p(self.devices[uuid]), field.encode(), ctypes.c_ulonglong(value))
+
+    def fault(self, code: int, call: str = "", uuid: str | None = None) -> None:
+        device = ctypes.c_void_p(None if uuid is None else self.devices[uuid])
+        self.library.fake_fault(call.encode(), device, code)
+
+
+def _build(folder: Path, *flags: str) -> Path:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler to build the fake driver")
+    target = folder / "libnvidia-ml.so.1"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-stringop-truncation", *flags, "-o", target, SOURCE],
+        check=True,
+    )
+    return target
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def use_driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], FakeDriver]:
+    """Lets the vendor's bindings load a library of ours, in the one place where they remember it."""
+
+    def use(path: Path) -> FakeDriver:
+        driver = FakeDriver(path)
+        monkeypatch.setattr(pynvml, "nvmlLib", driver.library)
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        return driver
+
+    return use
+
+
+@pytest.fixture
+def driver(use_driver: Callable[[Path], FakeDriver], library: Path) -> FakeDriver:
+    return use_driver(library)
+
+
+@pytest.fixture
+def open_source() -> Iterator[Callable[[], NvmlSource]]:
+    opened: list[NvmlSource] = []
+
+    def open_() -> NvmlSource:
+        opened.append(NvmlSource())
+        opened[-1].inventory()
+        return opened[-1]
+
+    yield open_
+    for source in opened:
+        source.close()
+
+
+Open = Callable[[], NvmlSource]
+
+
+def _only(source: NvmlSource, uuid: str) -> DeviceReading:
+    (reading,) = source.read(uuid, SECOND_S)
+    return reading
+
+
+def test_a_card_is_read_in_base_units(driver: FakeDriver, open_source: Open) -> None:
+    """Milliwatts, millijoules, megahertz and percent end here. Case 59: 16 W for 60 s are 952 J, not 0.95."""
+    uuid = driver.card(
+        0,
+        used=1_200 * MIB,
+        busy_percent=87,
+        milliwatts=312_450,
+        millijoules=952_494,
+        celsius=61,
+        sm_megahertz=2_520,
+        memory_megahertz=10_501,
+    )
+    source = open_source()
+
+    (device,) = source.inventory()
+    assert (device.uuid, device.index, device.model) == (uuid, 0, "NVIDIA GeForce RTX 4090")
+    assert (device.vram_total_bytes, device.vram_reserved_bytes) == (24_564 * MIB, 340 * MIB)
+    assert (device.mig_enabled, device.sm_count, device.instances) == (False, None, ())
+    assert (device.pci_bus_id, device.driver_version) == ("00000000:65:00.0", "590.48.01")
+
+    reading = _only(source, uuid)
+    assert reading.values == {
+        GPU_UP: 1,
+        GPU_BUSY: 0.87,
+        GPU_MEMORY_TOTAL: 24_564 * MIB,
+        GPU_MEMORY_RESERVED: 340 * MIB,
+        GPU_MEMORY_USED: 1_200 * MIB,
+        GPU_POWER: 312.45,
+        GPU_ENERGY: 952.494,
+        GPU_TEMPERATURE: 61,
+        GPU_SM_CLOCK: 2_520_000_000,
+        GPU_MEMORY_CLOCK: 10_501_000_000,
+    }
+    assert reading.owners == {UNATTRIBUTED: OwnerUse(1_200 * MIB, 0.87)}
+    assert refuse_garbage(reading).refused == ()
+
+
+def test_used_memory_is_without_what_the_driver_reserves(driver: FakeDriver, open_source: Open) -> None:
+    """Case 56: an idle A100 uses 7.8 MB; the first version of the call would have said 912."""
+    uuid = driver.card(0, name="NVIDIA A100-SXM4-80GB", total=81_920 * MIB, reserved=863 * MIB, used=8_178_892)
+
+    assert _only(open_source(), uuid).values[GPU_MEMORY_USED] == 8_178_892
+
+
+@pytest.mark.parametrize(
+    ("call", "missing"),
+    [
+        ("nvmlDeviceGetUtilizationRates", {GPU_BUSY}),
+        ("nvmlDeviceGetPowerUsage", {GPU_POWER}),
+        ("nvmlDeviceGetTotalEnergyConsumption", {GPU_ENERGY}),
+        ("nvmlDeviceGetTemperature", {GPU_TEMPERATURE}),
+        ("nvmlDeviceGetClockInfo", {GPU_SM_CLOCK, GPU_MEMORY_CLOCK}),
+        ("nvmlDeviceGetMemoryInfo_v2", {GPU_MEMORY_TOTAL, GPU_MEMORY_RESERVED, GPU_MEMORY_USED}),
+    ],
+)
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
+def test_what_a_card_cannot_tell_is_none_and_the_rest_stays(
+    driver: FakeDriver, open_source: Open, call: str, missing: set[Any], code: int
+) -> None:
+    """Case 49: `[N/A]` of a busy machine is not 0. One field's failure is not the card's."""
+    uuid = driver.card(0, used=MIB, busy_percent=50, milliwatts=1, millijoules=1, sm_megahertz=1, memory_megahertz=1)
+    source = open_source()
+    driver.fault(code, call)
+
+    values = _only(source, uuid).values
+
+    assert {series for series, value in values.items() if value is None} == missing
+    assert values[GPU_UP] == 1
+
+
+def test_a_value_no_card_can_have_is_refused_further_on(driver: FakeDriver, open_source: Open) -> None:
+    """R1: 4294967295 percent is handed on as it was said, and stopped with a count."""
+    uuid = driver.card(0, busy_percent=4_294_967_295, millijoules=2**64 - 1)
+
+    assert set(refuse_garbage(_only(open_source(), uuid)).refused) >= {GPU_BUSY, GPU_ENERGY}
+
+
+def test_a_lost_card_says_so_and_nothing_more_while_the_others_are_read(driver: FakeDriver, open_source: Open) -> None:
+    """L1: seven cards go on, and the expected count stays eight."""
+    uuids = [driver.card(index) for index in range(8)]
+    source = open_source()
+    before = source.inventory()
+    driver.fault(pynvml.NVML_ERROR_GPU_IS_LOST, uuid=uuids[3])
+
+    readers = CardReaders(source)
+    told = readers.read_all(uuids, SECOND_S, timeout_s=5)
+    readers.close()
+
+    assert told.missed == {}
+    by_uuid = {reading.gpu_uuid: reading for reading in told.readings}
+    assert (by_uuid[uuids[3]].values, by_uuid[uuids[3]].owners) == ({GPU_UP: 0}, {})
+    assert [by_uuid[uuid].values[GPU_UP] for uuid in uuids] == [1, 1, 1, 0, 1, 1, 1, 1]
+    assert source.inventory() == before
+
+    driver.fault(0)
+    assert _only(source, uuids[3]).values[GPU_UP] == 1
+
+
+def test_a_card_that_answers_no_question_is_mute_not_up(driver: FakeDriver, open_source: Open) -> None:
+    uuid = driver.card(0)
+    source = open_source()
+    driver.fault(pynvml.NVML_ERROR_UNKNOWN)
+
+    with pytest.raises(UnavailableError, match="answers no question"):
+        source.read(uuid, SECOND_S)
+
+
+def test_a_driver_that_was_exchanged_is_said_to_be_so(driver: FakeDriver, open_source: Open) -> None:
+    """L2: after an upgrade the library answers with a version mismatch for ever."""
+    uuid = driver.card(0)
+    source = open_source()
+    driver.fault(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+
+    with pytest.raises(UnavailableError, match="restart the collector"):
+        source.read(uuid, SECOND_S)
+    with pytest.raises(UnavailableError, match="cannot read the inventory"):
+        source.inventory()
+
+
+def test_no_driver_is_one_line_that_names_the_simulator(driver: FakeDriver) -> None:
+    driver.fault(pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "nvmlInitWithFlags")
+
+    with pytest.raises(UnavailableError, match="--source simulator"):
+        NvmlSource()
+
+
+def _mig_card(driver: FakeDriver) -> str:
+    return driver.card(
+        0,
+        name="NVIDIA H100 80GB HBM3",
+        total=81_559 * MIB,
+        reserved=479 * MIB,
+        used=59 * MIB,
+        mig_mode=1,
+        full_card_profile=pynvml.NVML_GPU_INSTANCE_PROFILE_7_SLICE,
+        full_card_sms=132,
+        milliwatts=438_000,
+    )
+
+
+def test_mig_instances_are_found_behind_holes_with_the_sizes_the_hardware_reports(
+    driver: FakeDriver, open_source: Open
+) -> None:
+    card = _mig_card(driver)
+    large = driver.instance(0, 0, "3g.40gb", gi_id=2, start=4, size=4, sms=60, memory_mib=40_448, total=40_448 * MIB)
+    small = driver.instance(
+        0, 5, "1g.10gb", gi_id=9, start=2, size=1, sms=16, memory_mib=9_984, total=9_984 * MIB, used=9 * MIB
+    )
+    source = open_source()
+
+    (device,) = source.inventory()
+    assert (device.mig_enabled, device.sm_count) == (True, 132)
+    assert device.instances == (
+        MigInstance(large, 2, "3g.40gb", 4, 4, 60, 40_448 * MIB),
+        MigInstance(small, 9, "1g.10gb", 2, 1, 16, 9_984 * MIB),
+    )
+
+    whole, first, second = source.read(card, SECOND_S)
+    assert whole.values[GPU_BUSY] is None, "M1: 0 % of a card in MIG mode at 438 W is no reading"
+    assert whole.values[GPU_POWER] == 438
+    assert whole.owners == {}
+    assert (first.mig_uuid, second.mig_uuid) == (large, small)
+    assert second.values == {
+        GPU_UP: 1,
+        GPU_MEMORY_TOTAL: 9_984 * MIB,
+        GPU_MEMORY_RESERVED: 0,
+        GPU_MEMORY_USED: 9 * MIB,
+    }
+    assert second.owners == {UNATTRIBUTED: OwnerUse(9 * MIB, None)}
+
+
+def test_two_compute_instances_of_one_gpu_instance_count_once(driver: FakeDriver, open_source: Open) -> None:
+    """M6: 1c.3g and 2c.3g share their memory; the profile is the GPU instance's."""
+    card = _mig_card(driver)
+    first = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, size=4, sms=60, memory_mib=40_448, total=1, used=1)
+    driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, size=4, sms=60, memory_mib=40_448, total=1, used=1)
+    source = open_source()
+
+    (device,) = source.inventory()
+    assert [(each.uuid, each.profile) for each in device.instances] == [(first, "3g.40gb")]
+    assert [reading.mig_uuid for reading in source.read(card, SECOND_S)] == [None, first]
+
+
+def test_an_instance_that_was_destroyed_is_not_read_as_empty(driver: FakeDriver, open_source: Open) -> None:
+    """M3: its card and the other instances are."""
+    card = _mig_card(driver)
+    gone = driver.instance(0, 0, "1g.10gb", gi_id=7, size=1, sms=16, memory_mib=9_984, total=1)
+    stays = driver.instance(0, 1, "1g.10gb", gi_id=8, start=1, size=1, sms=16, memory_mib=9_984, total=1)
+    source = open_source()
+    driver.set(gone, exists=0)
+
+    assert [reading.mig_uuid for reading in source.read(card, SECOND_S)] == [None, stays]
+    assert [each.uuid for each in source.inventory()[0].instances] == [stays]
+
+
+def test_a_lost_card_in_mig_mode_loses_its_instances(driver: FakeDriver, open_source: Open) -> None:
+    card = _mig_card(driver)
+    instance = driver.instance(0, 0, "1g.10gb", gi_id=7, size=1, sms=16, memory_mib=9_984, total=1)
+    source = open_source()
+    driver.fault(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    assert [(each.mig_uuid, each.values) for each in source.read(card, SECOND_S)] == [
+        (None, {GPU_UP: 0}),
+        (instance, {GPU_UP: 0}),
+    ]
+
+
+def test_where_an_instance_lies_is_seen_by_root_only(driver: FakeDriver) -> None:
+    _mig_card(driver)
+    driver.instance(0, 0, "1g.10gb", gi_id=7, size=1, sms=16, memory_mib=9_984, total=1)
+    driver.fault(pynvml.NVML_ERROR_NO_PERMISSION, "nvmlDeviceGetGpuInstanceById")
+    source = NvmlSource()
+
+    with pytest.raises(UnavailableError, match="run the collector as root"):
+        source.inventory()
+    source.close()
+
+
+def test_an_a30_counts_its_sms_by_its_four_slice_profile(driver: FakeDriver, open_source: Open) -> None:
+    driver.card(
+        0, name="NVIDIA A30", mig_mode=1, full_card_profile=pynvml.NVML_GPU_INSTANCE_PROFILE_4_SLICE, full_card_sms=56
+    )
+
+    assert open_source().inventory()[0].sm_count == 56
+
+
+def test_a_card_without_memory_to_meter_is_left_out_and_said_once(
+    use_driver: Callable[[Path], FakeDriver], tmp_path: Path
+) -> None:
+    """A driver before 510 has no second version of the memory call, and a GB10 answers N/A to it."""
+    driver = use_driver(_build(tmp_path, "-DOLD_DRIVER"))
+    driver.card(0)
+    source = NvmlSource()
+
+    with capture_logs() as logs:
+        assert source.inventory() == ()
+        assert source.inventory() == ()
+
+    assert [(log["event"], log["index"]) for log in logs] == [("card_left_out", 0)]
+    source.close()
+
+
+def test_a_card_that_was_lost_before_it_was_seen_is_said_once_and_found_when_it_is_back(driver: FakeDriver) -> None:
+    uuids = [driver.card(index) for index in range(2)]
+    driver.fault(pynvml.NVML_ERROR_GPU_IS_LOST, uuid=uuids[1])
+    source = NvmlSource()
+
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert [device.uuid for device in source.inventory()] == uuids[:1]
+    assert [log["event"] for log in logs] == ["card_left_out"]
+
+    driver.fault(0)
+    assert [device.uuid for device in source.inventory()] == uuids
+    source.close()

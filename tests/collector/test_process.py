@@ -1,0 +1,247 @@
+"""`gputab collect` as it runs on a node: from simulated cards to the store, stopped, killed and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import polars as pl
+import pytest
+
+from collector.process import collect, queue_path
+from collector.queue import BatchQueue
+from collector.simulator import Tenancy
+from collector.source import ScriptedSource
+from collector.truth import Span, truth
+from collector.workloads import Workload
+from collector.world_file import WorldFile, load_world
+from domain.clock import MICROSECONDS, SystemClock
+from domain.inventory import Device
+from domain.samples import DeviceReading
+from domain.series import COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES, GPU_MEMORY_USED, GPU_UP
+from domain.units import MIB
+from gputab.cli import run
+from machine.process import free_port
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
+
+NODE = "sim-4090-a"
+CLOCK = SystemClock()
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def _now_s() -> int:
+    return CLOCK.now_us() // MICROSECONDS
+
+
+@pytest.fixture
+def start(tmp_path: Path, victoriametrics_url: str) -> Iterator[Start]:
+    """Starts the command in a folder of the test's own; whatever is left of it is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str, url: str = victoriametrics_url) -> "subprocess.Popen[str]":
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUTAB_")}
+        environment |= {"GPUTAB_VICTORIAMETRICS_URL": url, "GPUTAB_DATA_DIR": str(tmp_path / "data")}
+        command = [sys.executable, "-m", "gputab", "collect", *arguments]
+        log = (tmp_path / f"log-{len(started)}").open("w+")
+        process = subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=log, stdout=log, text=True)
+        log.close()
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without anybody's settings."""
+    for name in [name for name in os.environ if name.startswith("GPUTAB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GPUTAB_DATA_DIR", "data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> WorldFile:
+    """A world of its own: the seed makes UUIDs that no other test has."""
+    return WorldFile.create(tmp_path / "world.jsonl", uuid4().int % 2**31, CLOCK)
+
+
+def _wait_until(is_true: Callable[[], bool], timeout_s: float = 20) -> None:
+    until_s = CLOCK.monotonic_s() + timeout_s
+    while not is_true():
+        assert CLOCK.monotonic_s() < until_s, "it never came"
+        CLOCK.sleep_s(0.05)
+
+
+def _sampled(url: str, gpu_uuid: str, start_s: int) -> pl.DataFrame:
+    with Pusher(url) as pusher, Reader(url) as reader:
+        pusher.flush()
+        selector = Selector((GPU_MEMORY_USED, GPU_UP), {"gpu_uuid": gpu_uuid})
+        return reader.export(selector, start_s, _now_s() + 1).frame
+
+
+def test_what_a_collector_delivers_is_what_was_true_across_a_stop_a_kill_and_restarts(
+    start: Start, world: WorldFile, tmp_path: Path, victoriametrics_url: str
+) -> None:
+    """Stopped in good order, started, killed -9, started: every second is in the store or is a counted hole."""
+    first = load_world(tmp_path / "world.jsonl")
+    card = first.fleet.nodes[NODE][0]
+    uuid = card.device.uuid
+    began_s = _now_s()
+    world.add_tenancy(Tenancy("a", uuid, None, Workload.INFERENCE, world.earliest_s + 1, None, card.usable_bytes))
+    arguments = ("--source", "simulator", "--world", str(tmp_path / "world.jsonl"), "--node", NODE)
+
+    def has_sampled(seconds: int) -> Callable[[], bool]:
+        already = _sampled(victoriametrics_url, uuid, began_s).height
+        return lambda: _sampled(victoriametrics_url, uuid, began_s).height >= already + 2 * seconds
+
+    process = start(*arguments)
+    _wait_until(has_sampled(2))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    process = start(*arguments)
+    _wait_until(has_sampled(2))
+    process.kill()
+    process.wait()
+    process = start(*arguments)
+    _wait_until(has_sampled(2))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 0
+
+    queue = BatchQueue(queue_path(tmp_path / "data", NODE), 64 * MIB)
+    assert len(queue) == 0, "a collector that is stopped delivers what it has"
+    until_s, holes = queue.complete_until_s, queue.holes
+    queue.close()
+    assert until_s is not None
+    frame = _sampled(victoriametrics_url, uuid, began_s)
+    seconds = frame.filter(pl.col("series") == GPU_UP.name)["second_s"].to_list()
+    assert seconds[-1] == until_s - 1
+    assert len(seconds) + holes == until_s - seconds[0], "sampled seconds and holes are all there are"
+    assert holes > 0
+
+    whole = load_world(tmp_path / "world.jsonl")
+    missing = frozenset(range(seconds[0], until_s)) - frozenset(seconds)
+    true = truth(whole, Span(uuid, None, None, seconds[0], until_s), unsampled=missing)
+    assert true.covered_seconds == len(seconds)
+    used = frame.filter(pl.col("series") == GPU_MEMORY_USED.name)["value"].cast(pl.Int128).sum()
+    assert used == true.used_vram_byte_seconds
+    with Reader(victoriametrics_url) as reader:
+        own = reader.export(
+            Selector((COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES), {"node": NODE}), began_s, _now_s() + 1
+        )
+    marks = own.frame.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name)["value"].to_list()
+    assert marks == sorted(marks)
+    assert marks[-1] == until_s
+    assert own.frame.filter(pl.col("series") == COLLECTOR_HOLES.name)["value"].to_list()[-1] == holes
+
+
+def test_a_store_that_is_away_does_not_stop_sampling_and_stopping_loses_nothing(
+    start: Start, world: WorldFile, tmp_path: Path
+) -> None:
+    arguments = ("--source", "simulator", "--world", str(tmp_path / "world.jsonl"), "--node", NODE)
+    process = start(*arguments, url=f"http://127.0.0.1:{free_port()}")
+    path = queue_path(tmp_path / "data", NODE)
+    _wait_until(lambda: path.exists())
+    CLOCK.sleep_s(2.5)
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(15) == 0
+    queue = BatchQueue(path, 64 * MIB)
+    waiting = [batch.second_s for batch in queue.pending(2**30)]
+    assert len(waiting) >= 2
+    assert queue.complete_until_s == waiting[0]
+    queue.close()
+    log = (tmp_path / "log-0").read_text()
+    assert log.count("store_unavailable") == 1, "said once"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--source", "simulator"], 2, "--world FILE goes with --source simulator"),
+        (["--source", "nvml", "--world", "world.jsonl"], 2, "--world FILE goes with --source simulator"),
+        (["--source", "simulator", "--world", "none.jsonl", "--node", NODE], 1, "start what writes it first"),
+        (["--source", "simulator", "--world", "world.jsonl", "--node", "gpu-1"], 2, "cannot simulate the node 'gpu-1'"),
+        (["--node", "no good"], 2, "cannot use 'no good' as a node"),
+    ],
+)
+def test_unusable_input_is_one_line_and_leaves_no_queue(
+    world: WorldFile, here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+) -> None:
+    assert run(["collect", *arguments]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert not (here / "data").exists()
+
+
+def test_a_machine_without_a_driver_is_pointed_to_the_simulator(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if Path("/proc/driver/nvidia").exists():
+        pytest.skip("this machine has a driver")
+    assert run(["collect"]) == 1
+    assert "use --source simulator" in capsys.readouterr().err
+
+
+def test_a_hanging_card_does_not_keep_a_collector_from_stopping(
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str
+) -> None:
+    """Its thread stays in the driver; the process ends without it, and the other cards were sampled."""
+    released = threading.Event()
+    devices = tuple(Device(f"{unique_node}-{index}", index, "card", 2**35, 0) for index in range(2))
+
+    def answers(gpu_uuid: str, second_s: int) -> list[DeviceReading]:
+        if gpu_uuid == devices[0].uuid:
+            released.wait(30)
+        return [DeviceReading(gpu_uuid, None, {GPU_UP: 1}, {})]
+
+    stop = threading.Event()
+    source = ScriptedSource(devices, answers)
+    with Pusher(victoriametrics_url) as pusher:
+        arguments = (unique_node, source, queue, pusher, CLOCK, stop)
+        thread = threading.Thread(target=collect, args=arguments)
+        began_s = _now_s()
+        thread.start()
+        _wait_until(lambda: (queue.complete_until_s or 0) >= began_s + 2)
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive()
+    released.set()
+    with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
+        pusher.flush()
+        up = reader.export(Selector((GPU_UP,), {"node": unique_node}), began_s, _now_s() + 1).frame
+    assert set(up["gpu_uuid"]) == {devices[1].uuid}
+    assert up.height >= 2
+
+
+def test_a_collector_whose_sender_breaks_ends_and_says_why(
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str
+) -> None:
+    """One that samples on without delivering would look alive."""
+
+    class Broken(Pusher):
+        def push(self, body: bytes) -> None:
+            raise RuntimeError("a fault of ours")
+
+    devices = (Device(unique_node, 0, "card", 2**35, 0),)
+    source = ScriptedSource(devices, lambda uuid, _second: [DeviceReading(uuid, None, {GPU_UP: 1}, {})])
+    with Broken(victoriametrics_url) as pusher, pytest.raises(RuntimeError, match="a fault of ours"):
+        collect(unique_node, source, queue, pusher, CLOCK, threading.Event())
+    assert len(queue) >= 1, "what was sampled stays"
+
+
+def test_a_nodes_queue_is_a_file_of_its_own_whatever_the_node_is_called(tmp_path: Path) -> None:
+    names = ["gpu-1", "gpu/1", "gpu:1", "gpu.1"]
+    paths = {queue_path(tmp_path, name) for name in names}
+    assert len(paths) == len(names)
+    assert {path.parent for path in paths} == {tmp_path}

@@ -1,0 +1,142 @@
+"""Promise 10: every query function asks who is asking, and a tenant sees only itself."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from domain.errors import AccessError, NotFoundError
+from domain.period import Period
+from domain.prices import GapRules, PriceBook
+from meter import invoice_store, ledger_store, price_store
+from meter.ledger_store import Window
+from store import access, capacity, tenants
+from store.access import Principal, Role
+from store.database import Database
+
+ROOT = Path(__file__).parents[2]
+ALL = Period(0, 2**62)
+NOW_US = 1_772_359_200_000_000
+STAFF = {Role.OPERATOR, Role.BILLING}
+EVERYBODY = {*STAFF, Role.TENANT}
+
+WINDOW = Window("n1", NOW_US, "open", NOW_US, 0, None, None, None, 0)
+BOOK = PriceBook("retail", "CNY", GapRules(), ())
+
+# Function -> (who may call it, further arguments). Whatever is not here makes the first test below fail.
+MATRIX: dict[Callable[..., Any], tuple[set[Role], dict[str, Any]]] = {
+    access.create_token: ({Role.OPERATOR}, {"role": Role.OPERATOR, "now_us": NOW_US, "expires_us": NOW_US}),
+    access.revoke_token: ({Role.OPERATOR}, {"token_id": "tok_1", "now_us": NOW_US}),
+    access.list_tokens: ({Role.OPERATOR}, {}),
+    tenants.create_tenant: (STAFF, {"tenant": "initech", "zone": "UTC", "currency": "CNY", "now_us": NOW_US}),
+    tenants.create_project: (STAFF, {"tenant": "acme", "project": "q", "now_us": NOW_US}),
+    tenants.assign_book: (STAFF, {"tenant": "acme", "book": "retail", "start_us": NOW_US, "now_us": NOW_US}),
+    tenants.load_tenant: (EVERYBODY, {"tenant": "acme"}),
+    tenants.load_tenants: (EVERYBODY, {}),
+    tenants.load_projects: (EVERYBODY, {}),
+    capacity.load_grants: (EVERYBODY, {"period": ALL}),
+    capacity.load_device_periods: (STAFF, {"period": ALL}),
+    capacity.load_mig_periods: (STAFF, {"period": ALL, "gpu_uuids": ["GPU-0"]}),
+    capacity.load_holds: (STAFF, {"period": ALL, "gpu_uuids": ["GPU-0"]}),
+    capacity.load_device_states: (STAFF, {"period": ALL, "gpu_uuids": ["GPU-0"]}),
+    capacity.load_contacts: (STAFF, {"period": ALL, "node": "n1"}),
+    capacity.known_skus: (STAFF, {}),
+    ledger_store.load_window: (STAFF, {"node": "n1", "start_us": NOW_US}),
+    ledger_store.load_windows: (STAFF, {}),
+    ledger_store.load_frozen: (STAFF, {"window": WINDOW}),
+    ledger_store.save_window: (STAFF, {"window": WINDOW, "its_charges": [], "frozen": None}),
+    ledger_store.load_charges: (EVERYBODY, {}),
+    ledger_store.nodes_to_meter: (STAFF, {}),
+    ledger_store.busy_periods: (STAFF, {"node": "n1"}),
+    ledger_store.hours_to_rate: (STAFF, {"node": "n1", "now_us": NOW_US}),
+    price_store.load_book: (STAFF, {"book": BOOK, "now_us": NOW_US}),
+    price_store.load_books: (STAFF, {}),
+    price_store.load_named_book: (STAFF, {"book": "retail"}),
+    price_store.load_rates: (EVERYBODY, {"rate_ids": ["rate_1"]}),
+    invoice_store.load_draft: (
+        EVERYBODY,
+        {"tenant": "acme", "first_date": "2026-03-01", "last_date": "2026-03-31"},
+    ),
+}
+# authenticate makes the principal, record writes down what one did, now_us reads a clock.
+ASKS_NOBODY = {"authenticate", "record", "now_us"}
+PRINCIPALS = {
+    Role.OPERATOR: Principal("p", Role.OPERATOR),
+    Role.BILLING: Principal("p", Role.BILLING),
+    Role.TENANT: Principal("p", Role.TENANT, tenant="acme"),
+    Role.NODE: Principal("p", Role.NODE, node="n1"),
+}
+
+
+def _query_functions() -> Iterator[Callable[..., Any]]:
+    """Every public function of store/ and of the meter's stores that is handed a connection."""
+    files = [*ROOT.glob("store/*.py"), *ROOT.glob("meter/*store.py")]
+    for file in sorted(files):
+        module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ == module.__name__ and not name.startswith("_"):
+                if Connection in {each.annotation for each in inspect.signature(function).parameters.values()}:
+                    yield function
+
+
+def test_every_query_function_takes_a_principal_first_and_is_in_the_matrix() -> None:
+    found = {function for function in _query_functions() if function.__name__ not in ASKS_NOBODY}
+    for function in found:
+        first, second, *_ = inspect.signature(function).parameters.values()
+        assert (first.annotation, second.annotation) == (Connection, Principal), function.__qualname__
+    assert found == set(MATRIX)
+    assert len(found) > 25
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("function", MATRIX, ids=lambda function: function.__name__)
+def test_a_role_may_do_what_the_matrix_says_and_nothing_else(
+    two_tenants: Database, function: Callable[..., Any], role: Role
+) -> None:
+    """A role that may not is turned away as such, or is told that there is no such thing, before anything is read."""
+    allowed, arguments = MATRIX[function]
+    with two_tenants.write() as connection:
+        if role not in allowed:
+            with pytest.raises((AccessError, NotFoundError)) as refused:
+                function(connection, PRINCIPALS[role], **arguments)
+            assert "retail" not in str(refused.value)
+            assert "tok_1" not in str(refused.value)
+            if isinstance(refused.value, AccessError):
+                assert refused.value.authenticated
+            return
+        try:
+            function(connection, PRINCIPALS[role], **arguments)
+        except NotFoundError:
+            # Of an empty ledger: whoever is let in may still ask for what is not there.
+            assert function in (access.revoke_token, tenants.assign_book, price_store.load_named_book)
+
+
+@pytest.mark.parametrize("asked", ["globex", "nobody"])
+def test_a_tenant_cannot_tell_another_from_one_that_is_not_there(
+    two_tenants: Database, acme: Principal, asked: str
+) -> None:
+    """The two answers differ in nothing but the name that was asked for."""
+    with two_tenants.read() as connection:
+        for function in (tenants.load_tenant, invoice_store.load_draft):
+            arguments = {**MATRIX[function][1], "tenant": asked}
+            with pytest.raises(NotFoundError) as refused:
+                function(connection, acme, **arguments)
+            assert str(refused.value) == f"cannot find the tenant {asked!r}: check the name and the token"
+
+
+def test_a_tenant_without_a_name_sees_nothing(two_tenants: Database) -> None:
+    """A principal that was put together wrongly fails closed."""
+    nobody = Principal("p", Role.TENANT)
+    with two_tenants.read() as connection:
+        assert tenants.load_tenants(connection, nobody) == []
+        assert capacity.load_grants(connection, nobody, ALL) == []
+        assert ledger_store.load_charges(connection, nobody) == []
+
+
+def test_a_role_that_is_refused_learns_which_one_is_needed() -> None:
+    with pytest.raises(AccessError, match="^cannot do this with a node token: use one of role operator or billing$"):
+        PRINCIPALS[Role.NODE].require(Role.OPERATOR, Role.BILLING)

@@ -1,0 +1,135 @@
+"""Facts of grants and devices: which rows meet a period, and how an open one is read."""
+
+import pytest
+from sqlalchemy import Connection, insert
+
+from domain.grants import OPEN_END_US
+from domain.period import Period
+from store.access import Principal
+from store.capacity import (
+    known_skus,
+    load_contacts,
+    load_device_periods,
+    load_device_states,
+    load_grants,
+    load_holds,
+    load_mig_periods,
+)
+from store.database import Database
+from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods, node_contacts
+
+GRANT = {
+    "allocation": "a-acme",
+    "node": "n1",
+    "gpu_uuid": "GPU-7",
+    "kind": "share",
+    "model": "NVIDIA L4",
+    "sku": "l4-24g",
+    "compute_units": 250,
+    "compute_units_total": 1_000,
+    "vram_bytes": 5,
+}
+# What meets [100, 200): by its start, by its end, by both, by neither.
+EDGES = [(0, 100, False), (0, 101, True), (199, 300, True), (200, 300, False), (0, None, True), (200, None, False)]
+
+
+@pytest.fixture
+def ledger(two_tenants: Database) -> Database:
+    with two_tenants.write() as connection:
+        connection.execute(grants.delete())
+    return two_tenants
+
+
+def _grant(connection: Connection, ordinal: int, **changes: object) -> None:
+    connection.execute(insert(grants).values(**{**GRANT, "ordinal": ordinal, **changes}))
+
+
+@pytest.mark.parametrize(("start_us", "end_us", "meets"), EDGES)
+def test_a_grant_is_found_where_it_meets_the_period(
+    ledger: Database, operator: Principal, start_us: int, end_us: int | None, meets: bool
+) -> None:
+    with ledger.write() as connection:
+        _grant(connection, 0, start_us=start_us, end_us=end_us)
+        found = load_grants(connection, operator, Period(100, 200))
+    assert [(each.start_us, each.end_us) for each in found] == ([(start_us, end_us)] if meets else [])
+    assert all(each.period == Period(start_us, OPEN_END_US if end_us is None else end_us) for each in found)
+
+
+def test_grants_come_by_node_and_those_without_a_device_apart(ledger: Database, operator: Principal) -> None:
+    """The node '' is the grants without a device, whatever node their record names."""
+    with ledger.write() as connection:
+        _grant(connection, 0, start_us=0)
+        _grant(connection, 1, start_us=0, node="n2", gpu_uuid="GPU-8")
+        _grant(connection, 2, start_us=0, node="n1", gpu_uuid=None)
+        _grant(connection, 3, start_us=0, node="", gpu_uuid=None)
+        by_node = {
+            node: [each.ordinal for each in load_grants(connection, operator, Period(0, 9), node=node)]
+            for node in ("n1", "n2", "n3", "", None)
+        }
+    assert by_node == {"n1": [0], "n2": [1], "n3": [], "": [2, 3], None: [0, 1, 2, 3]}
+
+
+def test_devices_and_what_lies_on_them_are_read_as_they_were(ledger: Database, operator: Principal) -> None:
+    with ledger.write() as connection:
+        card = {
+            "node": "n1",
+            "device_index": 0,
+            "model": "NVIDIA A100-SXM4-80GB",
+            "sku": "a100-80g",
+            "compute_units": 98,
+            "vram_total_bytes": 100,
+            "vram_reserved_bytes": 1,
+            "mig_enabled": True,
+            "offered_profiles": "1g.10gb,2g.20gb",
+        }
+        plain = {**card, "mig_enabled": False, "offered_profiles": "", "share_min_milli": 100, "share_min_vram_bytes": 1}
+        connection.execute(insert(device_periods).values(gpu_uuid="GPU-2", start_us=150, **card))
+        connection.execute(insert(device_periods).values(gpu_uuid="GPU-2", start_us=0, end_us=150, **plain))
+        connection.execute(insert(device_periods).values(gpu_uuid="GPU-1", start_us=200, **card))
+        connection.execute(
+            insert(mig_periods).values(
+                mig_uuid="MIG-1",
+                gpu_uuid="GPU-2",
+                gi_id=1,
+                profile="1g.10gb",
+                start_slice=0,
+                slices=1,
+                sm_count=14,
+                vram_bytes=10,
+                origin="foreign",
+                start_us=150,
+            )
+        )
+        for gpu_uuid in ("GPU-1", "GPU-2"):
+            size = {"compute_units": 1, "vram_bytes": 2, "reason": "reserved"}
+            connection.execute(insert(holds).values(gpu_uuid=gpu_uuid, start_us=0, end_us=120, **size))
+            state = {"state": "draining", "reason": "fan"}
+            connection.execute(insert(device_states).values(gpu_uuid=gpu_uuid, start_us=0, end_us=120, **state))
+        period, uuids = Period(100, 200), {"GPU-2"}
+        devices = load_device_periods(connection, operator, period, node="n1")
+        (instance,) = load_mig_periods(connection, operator, period, uuids)
+        (hold,) = load_holds(connection, operator, period, uuids)
+        (state_found,) = load_device_states(connection, operator, period, uuids)
+        assert load_device_periods(connection, operator, period, node="n2") == []
+        assert load_mig_periods(connection, operator, Period(0, 150), uuids) == []
+        assert known_skus(connection, operator) == {"a100-80g"}
+    assert [(each.gpu_uuid, each.offered_profiles, each.share_min_milli, each.period) for each in devices] == [
+        ("GPU-2", (), 100, Period(0, 150)),
+        ("GPU-2", ("1g.10gb", "2g.20gb"), None, Period(150, OPEN_END_US)),
+    ]
+    assert (instance.mig_uuid, instance.origin, instance.period) == ("MIG-1", "foreign", Period(150, OPEN_END_US))
+    assert (hold.gpu_uuid, hold.compute_units, hold.period) == ("GPU-2", 1, Period(0, 120))
+    assert (state_found.gpu_uuid, state_found.state, state_found.period) == ("GPU-2", "draining", Period(0, 120))
+
+
+@pytest.mark.parametrize(
+    ("start_us", "end_us", "meets"), [(0, 99, False), (0, 100, True), (150, 150, True), (199, 300, True), (200, 300, False)]
+)
+def test_a_stretch_of_contact_includes_its_last_heartbeat(
+    ledger: Database, operator: Principal, start_us: int, end_us: int, meets: bool
+) -> None:
+    with ledger.write() as connection:
+        connection.execute(insert(node_contacts).values(node="n1", start_us=start_us, end_us=end_us))
+        found = load_contacts(connection, operator, Period(100, 200), node="n1")
+        assert load_contacts(connection, operator, Period(100, 200), node="n2") == []
+    assert found == ([Period(start_us, end_us)] if meets else [])

@@ -1,0 +1,404 @@
+"""Illegal states are impossible: each CHECK, key and unique index refuses the row it is there for."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import CheckConstraint, Connection, ForeignKeyConstraint, PrimaryKeyConstraint, UniqueConstraint, insert
+from sqlalchemy.exc import IntegrityError
+
+from store.database import Database
+from store.tables import METADATA
+
+HOUR_US = 1_772_359_200_000_000
+END_US = HOUR_US + 3_600_000_000
+
+# One legal row of each table, in an order that foreign keys allow.
+LEGAL: dict[str, dict[str, Any]] = {
+    "tenants": {"tenant": "acme", "billing_zone": "UTC", "currency": "CNY", "created_us": 0},
+    "projects": {"tenant": "acme", "project": "p", "created_us": 0},
+    "price_books": {
+        "book": "retail",
+        "currency": "CNY",
+        "bridge_seconds": 3,
+        "host_unreachable": "free",
+        "collector_down": "on_record",
+        "never_ready": "free",
+    },
+    "tenant_books": {"tenant": "acme", "book": "retail", "start_us": 0},
+    "tokens": {
+        "token_id": "tok_1",
+        "token_hash": "h",
+        "role": "tenant",
+        "tenant": "acme",
+        "node": None,
+        "created_us": 0,
+        "expires_us": 1,
+        "revoked_us": None,
+    },
+    "audit": {"at_us": 0, "principal": "local", "action": "create", "subject": "acme"},
+    "rates": {
+        "rate_id": "rate_1",
+        "book": "retail",
+        "dimension": "vram",
+        "sku": "*",
+        "tenant": "acme",
+        "project": "p",
+        "price": "0.03",
+        "unit": "GiB-hour",
+        "basis": "max",
+        "start_us": 0,
+        "end_us": None,
+    },
+    "nodes": {"node": "n1", "created_us": 0, "inventory_us": None},
+    "node_contacts": {"node": "n1", "start_us": 0, "end_us": 0},
+    "device_periods": {
+        "gpu_uuid": "GPU-1",
+        "node": "n1",
+        "device_index": 0,
+        "model": "NVIDIA L4",
+        "sku": "l4-24g",
+        "compute_units": 1_000,
+        "vram_total_bytes": 100,
+        "vram_reserved_bytes": 1,
+        "mig_enabled": False,
+        "offered_profiles": "",
+        "share_min_milli": 100,
+        "share_min_vram_bytes": 10,
+        "start_us": 0,
+        "end_us": None,
+    },
+    "mig_periods": {
+        "mig_uuid": "MIG-1",
+        "gpu_uuid": "GPU-1",
+        "gi_id": 1,
+        "profile": "1g.10gb",
+        "start_slice": 0,
+        "slices": 1,
+        "sm_count": 14,
+        "vram_bytes": 10,
+        "origin": "ours",
+        "start_us": 0,
+        "end_us": None,
+    },
+    "device_states": {"gpu_uuid": "GPU-1", "state": "ok", "reason": "", "start_us": 0, "end_us": None},
+    "allocations": {
+        "allocation": "a1",
+        "tenant": "acme",
+        "project": "p",
+        "source": "service",
+        "source_id": None,
+        "labels": "{}",
+        "idempotency_key": "k",
+        "request_digest": "d",
+        "created_us": 0,
+    },
+    "grants": {
+        "allocation": "a1",
+        "ordinal": 0,
+        "node": "n1",
+        "gpu_uuid": "GPU-1",
+        "mig_uuid": None,
+        "mig_start": None,
+        "kind": "whole",
+        "model": "NVIDIA L4",
+        "sku": "l4-24g",
+        "compute_units": 1_000,
+        "compute_units_total": 1_000,
+        "vram_bytes": 99,
+        "start_us": 0,
+        "end_us": None,
+    },
+    "holds": {
+        "gpu_uuid": "GPU-1",
+        "mig_uuid": None,
+        "allocation": "a1",
+        "reason": "reserved",
+        "compute_units": 0,
+        "vram_bytes": 0,
+        "start_us": 0,
+        "end_us": None,
+    },
+    "events": {"at_us": 0, "node": "n1", "gpu_uuid": None, "kind": "xid", "detail": "{}"},
+    "windows": {
+        "node": "n1",
+        "start_us": HOUR_US,
+        "state": "open",
+        "rated_until_us": END_US,
+        "revision": 0,
+        "evidence_digest": None,
+        "residual_compute": None,
+        "residual_vram": None,
+        "unpriced_seconds": 0,
+    },
+    "evidence": {"node": "n1", "start_us": HOUR_US, "revision": 1, "path": "x", "digest": "d", "size_bytes": 1},
+    "hour_digests": {"start_us": HOUR_US, "digest": "d", "previous_digest": None},
+    "charges": {
+        "charge_id": "ch_1",
+        "node": "n1",
+        "window_start_us": HOUR_US,
+        "allocation": "a1",
+        "ordinal": 0,
+        "tenant": "acme",
+        "project": "p",
+        "sku": "l4-24g",
+        "dimension": "gpu",
+        "rate_id": "rate_1",
+        "billing_date": "2026-03-01",
+        "granted_seconds": 10,
+        "measured_seconds": 4,
+        "bridged_seconds": 3,
+        "on_record_seconds": 2,
+        "free_seconds": 1,
+        "covered_seconds": 4,
+        "quantity": 9,
+        "quantity_whole": 1,
+        "currency": "CNY",
+        "amount_nano": 5,
+    },
+    "adjustments": {"charge_id": "ch_1", "amount_nano": -1, "reason": "r", "principal": "local", "created_us": 0},
+    "invoices": {
+        "invoice_id": "i1",
+        "tenant": "acme",
+        "first_date": "2026-03-01",
+        "last_date": "2026-03-31",
+        "currency": "CNY",
+        "total_nano": 0,
+    },
+    "invoice_charges": {"invoice_id": "i1", "charge_id": "ch_1"},
+    "daily_charges": {
+        "tenant": "acme",
+        "project": "p",
+        "billing_date": "2026-03-01",
+        "sku": "l4-24g",
+        "dimension": "gpu",
+        "currency": "CNY",
+        "granted_seconds": 1,
+        "covered_seconds": None,
+        "amount_nano": 0,
+    },
+}
+SETTLED = {"state": "settled", "evidence_digest": "d"}
+CLOSED = {"state": "closed", "evidence_digest": "d", "residual_compute": 0, "residual_vram": 0}
+MIG = {"kind": "mig", "mig_uuid": "MIG-1", "compute_units": 14, "compute_units_total": 98}
+
+# (table, what makes the legal row illegal, the CHECK that says so)
+CHECKS: list[tuple[str, dict[str, Any], str]] = [
+    ("tenants", {"currency": "cny"}, "currency"),
+    ("tenants", {"currency": "EURO"}, "currency"),
+    ("price_books", {"currency": "Cny"}, "currency"),
+    ("price_books", {"bridge_seconds": -1}, "bridge_seconds"),
+    ("price_books", {"host_unreachable": "half"}, "host_unreachable"),
+    ("price_books", {"collector_down": "half"}, "collector_down"),
+    ("price_books", {"never_ready": "half"}, "never_ready"),
+    ("tokens", {"role": "root", "tenant": None}, "role"),
+    ("tokens", {"tenant": None}, "tenant_role"),
+    ("tokens", {"role": "operator"}, "tenant_role"),
+    ("tokens", {"role": "node", "tenant": None}, "node_role"),
+    ("tokens", {"node": "n1"}, "node_role"),
+    ("rates", {"end_us": -1}, "interval"),
+    ("rates", {"tenant": None}, "project"),
+    ("rates", {"basis": None}, "basis"),
+    ("rates", {"dimension": "gpu"}, "basis"),
+    ("node_contacts", {"end_us": -1}, "interval"),
+    ("device_periods", {"end_us": -1}, "interval"),
+    ("device_periods", {"compute_units": 0}, "compute_units"),
+    ("device_periods", {"vram_reserved_bytes": -1}, "vram"),
+    ("device_periods", {"vram_reserved_bytes": 100}, "vram"),
+    ("device_periods", {"share_min_milli": None}, "share_grain"),
+    ("device_periods", {"share_min_vram_bytes": None}, "share_grain"),
+    ("device_periods", {"share_min_milli": 0}, "share_min_milli"),
+    ("device_periods", {"share_min_milli": 1_001}, "share_min_milli"),
+    ("device_periods", {"mig_enabled": True}, "sold_one_way"),
+    ("mig_periods", {"end_us": -1}, "interval"),
+    ("mig_periods", {"origin": "theirs"}, "origin"),
+    ("mig_periods", {"start_slice": -1}, "placement"),
+    ("mig_periods", {"slices": 0}, "placement"),
+    ("mig_periods", {"sm_count": 0}, "size"),
+    ("mig_periods", {"vram_bytes": 0}, "size"),
+    ("device_states", {"end_us": -1}, "interval"),
+    ("device_states", {"state": "lost"}, "state"),
+    ("allocations", {"request_digest": None}, "idempotency"),
+    ("allocations", {"idempotency_key": None}, "idempotency"),
+    ("grants", {"end_us": -1}, "interval"),
+    ("grants", {"kind": "vgpu"}, "kind"),
+    ("grants", {"ordinal": -1}, "ordinal"),
+    ("grants", {"kind": "share", "compute_units": 1_001}, "compute_units"),
+    ("grants", {"kind": "share", "compute_units": -1}, "compute_units"),
+    ("grants", {"compute_units": 0, "compute_units_total": 0}, "compute_units_total"),
+    ("grants", {"compute_units": 500}, "whole"),
+    ("grants", {"mig_uuid": "MIG-1"}, "mig"),
+    ("grants", {**MIG, "gpu_uuid": None}, "device"),
+    ("grants", {"node": ""}, "node"),
+    ("grants", {"vram_bytes": -1}, "vram_bytes"),
+    ("holds", {"end_us": -1}, "interval"),
+    ("holds", {"reason": "mine"}, "reason"),
+    ("holds", {"compute_units": -1}, "size"),
+    ("holds", {"vram_bytes": -1}, "size"),
+    ("windows", {**SETTLED, "state": "half"}, "state"),
+    ("windows", {"start_us": HOUR_US + 1}, "hour"),
+    ("windows", {"rated_until_us": HOUR_US - 1}, "rated_until_us"),
+    ("windows", {"rated_until_us": END_US + 1}, "rated_until_us"),
+    ("windows", {**SETTLED, "evidence_digest": None}, "settled"),
+    ("windows", {**CLOSED, "residual_compute": 1}, "closed"),
+    ("windows", {**CLOSED, "residual_vram": None}, "closed"),
+    ("windows", {**CLOSED, "unpriced_seconds": 1}, "closed"),
+    ("charges", {"free_seconds": 2}, "gap_classes"),
+    ("charges", {"covered_seconds": 11}, "coverage"),
+    ("charges", {"covered_seconds": -1}, "coverage"),
+    ("charges", {"quantity": -1}, "quantity"),
+    ("charges", {"quantity_whole": 0}, "quantity"),
+    ("charges", {"amount_nano": -1}, "amount"),
+    ("charges", {"rate_id": None}, "unpriced"),
+    ("adjustments", {"amount_nano": 0}, "amount"),
+    ("invoices", {"last_date": "2026-02-28"}, "period"),
+]
+
+# (table, a second legal row that clashes with the first, the columns that clash)
+UNIQUE: list[tuple[str, dict[str, Any], str]] = [
+    ("tenants", {"currency": "USD"}, "tenant"),
+    ("projects", {"created_us": 1}, "tenant, project"),
+    ("price_books", {"currency": "USD"}, "book"),
+    ("tenant_books", {}, "tenant, start_us"),
+    ("tokens", {"token_hash": "other"}, "token_id"),
+    ("tokens", {"token_id": "tok_2"}, "token_hash"),
+    ("rates", {"price": "0.04"}, "rate_id"),
+    ("nodes", {"created_us": 1}, "node"),
+    ("node_contacts", {"end_us": 5}, "node, start_us"),
+    ("device_periods", {"start_us": 5}, "gpu_uuid"),
+    ("device_periods", {"end_us": 5}, "gpu_uuid, start_us"),
+    ("mig_periods", {"start_us": 5}, "mig_uuid"),
+    ("mig_periods", {"end_us": 5}, "mig_uuid, start_us"),
+    ("device_states", {"start_us": 5}, "gpu_uuid"),
+    ("allocations", {"idempotency_key": None, "request_digest": None}, "allocation"),
+    ("allocations", {"allocation": "a2"}, "tenant, idempotency_key"),
+    ("grants", {"gpu_uuid": "GPU-2"}, "allocation, ordinal"),
+    ("grants", {"ordinal": 1}, "gpu_uuid"),
+    ("windows", {"revision": 1}, "node, start_us"),
+    ("evidence", {"path": "y"}, "node, start_us, revision"),
+    ("hour_digests", {"digest": "e"}, "start_us"),
+    ("charges", {"amount_nano": 6}, "charge_id"),
+    ("invoices", {"first_date": "2026-04-01", "last_date": "2026-04-30"}, "invoice_id"),
+    ("invoices", {"invoice_id": "i2"}, "tenant, first_date"),
+    ("invoice_charges", {}, "charge_id"),
+    ("daily_charges", {"amount_nano": 1}, "tenant, project, billing_date, sku, dimension"),
+]
+
+# (table, the columns that must point at something, to nothing)
+FOREIGN: list[tuple[str, dict[str, Any]]] = [
+    ("projects", {"tenant": "nobody"}),
+    ("tenant_books", {"tenant": "nobody"}),
+    ("tenant_books", {"book": "nothing"}),
+    ("tokens", {"token_id": "tok_2", "token_hash": "other", "tenant": "nobody"}),
+    ("rates", {"rate_id": "rate_2", "book": "nothing"}),
+    ("rates", {"rate_id": "rate_2", "tenant": "nobody"}),
+    ("node_contacts", {"node": "n9"}),
+    ("device_periods", {"gpu_uuid": "GPU-9", "node": "n9"}),
+    ("allocations", {"allocation": "a2", "idempotency_key": "k2", "project": "q"}),
+    ("grants", {"allocation": "a9", "gpu_uuid": "GPU-9"}),
+    ("holds", {"allocation": "a9"}),
+    ("evidence", {"node": "n9"}),
+    ("charges", {"charge_id": "ch_2", "node": "n9"}),
+    ("charges", {"charge_id": "ch_2", "rate_id": "rate_9"}),
+    ("charges", {"charge_id": "ch_2", "tenant": "nobody"}),
+    ("adjustments", {"charge_id": "ch_9"}),
+    ("invoices", {"invoice_id": "i2", "tenant": "nobody"}),
+    ("invoice_charges", {"invoice_id": "i9"}),
+    ("invoice_charges", {"charge_id": "ch_9"}),
+    ("daily_charges", {"tenant": "nobody"}),
+]
+
+
+def _fill(connection: Connection, until: str | None = None) -> None:
+    """Legal rows, up to but without those of the table `until`."""
+    for table, row in LEGAL.items():
+        if table == until:
+            return
+        connection.execute(insert(METADATA.tables[table]).values(**row))
+
+
+def test_a_legal_row_of_every_table_is_taken(database: Database) -> None:
+    with database.write() as connection:
+        _fill(connection)
+    assert set(LEGAL) == set(METADATA.tables)
+
+
+@pytest.mark.parametrize(("table", "changes", "check"), CHECKS)
+def test_a_check_refuses_its_illegal_state(database: Database, table: str, changes: dict[str, Any], check: str) -> None:
+    with database.write() as connection:
+        _fill(connection, until=table)
+        with pytest.raises(IntegrityError, match=f"CHECK constraint failed: ck_{table}_{check}\\b"):
+            connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], **changes}))
+
+
+@pytest.mark.parametrize(("table", "changes", "columns"), UNIQUE)
+def test_what_is_unique_is_not_there_twice(
+    database: Database, table: str, changes: dict[str, Any], columns: str
+) -> None:
+    named = ", ".join(f"{table}.{column}" for column in columns.split(", "))
+    with database.write() as connection:
+        _fill(connection)
+        with pytest.raises(IntegrityError, match=f"UNIQUE constraint failed: {named}\n"):
+            connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], **changes}))
+
+
+@pytest.mark.parametrize(("table", "changes"), FOREIGN)
+def test_what_is_pointed_at_exists(database: Database, table: str, changes: dict[str, Any]) -> None:
+    with database.write() as connection:
+        _fill(connection, until=table)
+        with pytest.raises(IntegrityError, match="FOREIGN KEY constraint failed"):
+            connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], **changes}))
+
+
+@pytest.mark.parametrize("table", METADATA.tables)
+def test_a_column_that_must_be_set_cannot_be_left_out(database: Database, table: str) -> None:
+    columns = [each for each in METADATA.tables[table].columns if not each.nullable and each.name in LEGAL[table]]
+    assert columns
+    with database.write() as connection:
+        _fill(connection, until=table)
+        for column in columns:
+            with pytest.raises(IntegrityError, match="NOT NULL constraint failed"):
+                connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], column.name: None}))
+
+
+def test_an_instance_is_granted_once_at_a_time(database: Database) -> None:
+    """One open grant a whole card and a MIG instance; shares and ended grants may be many."""
+    grants = METADATA.tables["grants"]
+    with database.write() as connection:
+        _fill(connection, until="grants")
+        for ordinal, changes in enumerate(
+            [{"end_us": 5}, {}, MIG, {**MIG, "mig_uuid": "MIG-2"}, *[{"kind": "share", "compute_units": 1}] * 3]
+        ):
+            connection.execute(insert(grants).values(**{**LEGAL["grants"], "ordinal": ordinal, **changes}))
+        with pytest.raises(IntegrityError, match=r"UNIQUE constraint failed: grants\.mig_uuid\n"):
+            connection.execute(insert(grants).values(**{**LEGAL["grants"], "ordinal": 9, **MIG}))
+
+
+def test_a_window_that_adds_up_can_be_closed(database: Database) -> None:
+    with database.write() as connection:
+        _fill(connection, until="windows")
+        connection.execute(insert(METADATA.tables["windows"]).values(**{**LEGAL["windows"], **CLOSED}))
+
+
+def test_every_constraint_has_a_case_above() -> None:
+    """A new CHECK, key or unique index needs a row that it refuses."""
+    checks, unique, foreign = set(), set(), set()
+    for table in METADATA.tables.values():
+        for constraint in table.constraints:
+            if isinstance(constraint, CheckConstraint):
+                checks.add(str(constraint.name))
+            elif isinstance(constraint, UniqueConstraint | PrimaryKeyConstraint):
+                unique.add((table.name, ", ".join(column.name for column in constraint.columns)))
+            elif isinstance(constraint, ForeignKeyConstraint):
+                foreign.add((table.name, *constraint.column_keys))
+        unique |= {(table.name, ", ".join(c.name for c in index.columns)) for index in table.indexes if index.unique}
+    # Keys that the database numbers, and a key that a narrower one implies.
+    numbered = {(table.name, f"{table.name.rstrip('s')}_id") for table in METADATA.tables.values()}
+    numbered |= {("audit", "audit_id"), ("invoice_charges", "invoice_id, charge_id")}
+    assert checks == {f"ck_{table}_{check}" for table, _, check in CHECKS}
+    listed = {(table, columns) for table, _, columns in UNIQUE} | {("grants", "mig_uuid")}
+    assert unique - numbered == listed - numbered
+    for table_name, *columns in foreign:
+        assert any(table == table_name and set(columns) & set(changes) for table, changes in FOREIGN), (
+            table_name,
+            columns,
+        )
