@@ -70,8 +70,8 @@ class Supervisor:
         config.write_text(configuration(programs, folder, self._socket), "utf-8")
         command = [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "--configuration", str(config)]
         self._child = Child(command, log=folder / "supervisord.out")
-        transport = SupervisorTransport(None, None, f"unix://{self._socket}")
-        self._rpc: Any = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport).supervisor
+        self._transport = SupervisorTransport(None, None, f"unix://{self._socket}")
+        self._rpc: Any = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=self._transport).supervisor
         self._child.wait_until(self._socket.exists, timeout_s=_START_TIMEOUT_S, clock=clock)
 
     def __enter__(self) -> Self:
@@ -112,6 +112,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop every program, last started first, then supervisord; harmless when that is done already."""
+        self._transport.close()
         self._child.stop(grace_s=4 * _STOP_WAIT_S)
         shutil.rmtree(self._socket_folder, ignore_errors=True)
 

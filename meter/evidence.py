@@ -5,7 +5,8 @@ A run says that a quantity had one value for `seconds` seconds from `start_s` on
 gpu_uuid   the card; '' is the node itself
 mig_uuid   the MIG instance; '' is the card
 owner      who used it, as the collector proved; '' is the whole of the device
-quantity   presence (a `Presence`), vram_used (bytes), busy (millionths of the second)
+quantity   presence (a `Presence`), vram_used (bytes), busy (millionths of the second), attributed (1: the
+           collector told the device's owners apart, so that an owner it did not name used nothing)
 start_s    first second, UTC
 seconds    how many
 value      whole number
@@ -17,7 +18,10 @@ runs only where there was a reading.
 
 import hashlib
 import io
+import os
+import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -95,7 +99,7 @@ class Evidence:
         return self.runs.filter(pl.col("quantity") == "presence")
 
     def quantity(self, name: str) -> pl.DataFrame:
-        """Runs of `vram_used` or `busy`."""
+        """Runs of `vram_used`, `busy` or `attributed`."""
         return self.runs.filter(pl.col("quantity") == name)
 
 
@@ -138,9 +142,12 @@ def make_evidence(
         .group_by(*_KEY, "second_s")
         .agg(pl.col("value").max())
     )
+    attributed = values.filter((pl.col("owner") != "") & (pl.col("quantity") == "vram_used")).select(
+        *_DEVICE, owner=pl.lit(""), quantity=pl.lit("attributed"), second_s="second_s", value=pl.lit(1, pl.Int64)
+    )
     node_presence = _node_presence(start_s - CONTEXT_S, end_s + CONTEXT_S, samples, contacts)
     presence = _presence(node_presence, every_device, valid, lost)
-    runs = pl.concat([_runs(values), _runs(presence)]).sort([*_KEY, "start_s"])
+    runs = pl.concat([_runs(values), _runs(attributed.unique()), _runs(presence)]).sort([*_KEY, "start_s"])
     return Evidence(node, period, runs)
 
 
@@ -149,12 +156,18 @@ def write_evidence(evidence: Evidence, path: Path) -> int:
     buffer = io.BytesIO()
     evidence.runs.write_parquet(buffer, compression="zstd")
     content = buffer.getvalue()
-    partial = path.with_suffix(".partial")
+    # Another process may be writing the same.
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
+        with partial.open("wb") as file:
+            file.write(content)
+            # The ledger is about to name this file, and survives a power cut.
+            os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
         raise UnavailableError(f"cannot write evidence to {str(path)!r}: {error.strerror}; free some space") from error
     return len(content)
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from domain.errors import ConflictError
 from domain.grants import OPEN_END_US
-from domain.period import Period
+from domain.period import Period, format_instant
 from meter.charges import Charge
 from store.access import Principal, Role
 from store.tables.billing import charges, evidence, windows
@@ -83,16 +83,17 @@ def save_window(
 ) -> None:
     """Put a window and all its charges in the place of what was there, in the caller's transaction.
 
-    ConflictError where somebody closed the window, or moved it to a later revision, since it was read.
+    ConflictError where somebody closed the window, or froze other evidence of it, since it was read.
     """
     principal.require(Role.OPERATOR, Role.BILLING)
     place = (windows.c.node == window.node) & (windows.c.start_us == window.start_us)
     before = connection.execute(select(windows).where(place).with_for_update()).mappings().one_or_none()
     if before is None:
         connection.execute(insert(windows).values(**asdict(window)))
-    elif before["state"] == "closed" or before["revision"] > window.revision:
+    elif before["state"] == "closed" or not _follows(window, before["revision"], before["evidence_digest"]):
         raise ConflictError(
-            f"cannot rate the window {window.node!r} {window.start_us!r}: another meter has moved it on; run again"
+            f"cannot rate the window {window.node!r} {format_instant(window.start_us)!r}: another meter has moved it "
+            "on; run again"
         )
     else:
         connection.execute(update(windows).where(place).values(**asdict(window)))
@@ -180,6 +181,11 @@ def hours_to_rate(connection: Connection, principal: Principal, node: str, now_u
         windows.c.node == node, or_(windows.c.state == "settled", windows.c.state == "closed")
     )
     return sorted(hours.difference(connection.execute(done).scalars()))
+
+
+def _follows(window: Window, revision: int, digest: str | None) -> bool:
+    """Whether the window may come after that revision: it is a later one, or stands on the same evidence."""
+    return window.revision > revision or (window.revision == revision and digest in (None, window.evidence_digest))
 
 
 def _charge(row: Any) -> Charge:

@@ -75,20 +75,40 @@ def measure(evidence: Evidence, stretches: list[Stretch]) -> list[Sums]:
     by_gap = _overlaps(frame, gaps, [*_DEVICE, "rules"]).group_by("stretch", "gap").agg(pl.col("overlap").sum())
     for row in by_gap.iter_rows(named=True):
         found[row["stretch"]].add(Sums.of_gap(GapClass(row["gap"]), row["overlap"]))
-    used = evidence.quantity("vram_used").with_columns(end_s=pl.col("start_s") + pl.col("seconds"))
+    for number, sums in _use(evidence, frame).items():
+        found[number].add(sums)
+    return found
+
+
+def _use(evidence: Evidence, frame: pl.DataFrame) -> dict[int, Sums]:
+    """Covered seconds and bytes used, by stretch. A share is covered where the device's owners were told apart."""
+    used = _with_end(evidence.quantity("vram_used"))
+    covering = pl.concat(
+        [
+            used.filter(pl.col("owner") == "").with_columns(is_part=False),
+            _with_end(evidence.quantity("attributed")).with_columns(is_part=True),
+        ]
+    )
+    sums: dict[int, Sums] = {}
+    covered = _overlaps(frame, covering, [*_DEVICE, "is_part"]).group_by("stretch").agg(pl.col("overlap").sum())
+    for row in covered.iter_rows(named=True):
+        sums[row["stretch"]] = Sums(covered=row["overlap"])
     overuse = (pl.col("value") - pl.col("vram_bytes")).clip(lower_bound=0)
     by_use = (
         _overlaps(frame, used, [*_DEVICE, "owner"])
         .group_by("stretch")
         .agg(
-            pl.col("overlap").sum().alias("covered"),
             (pl.col("value") * pl.col("overlap")).sum().alias("used"),
             (overuse * pl.col("overlap")).sum().alias("overuse"),
         )
     )
     for row in by_use.iter_rows(named=True):
-        found[row["stretch"]].add(Sums(covered=row["covered"], used=row["used"], overuse=row["overuse"]))
-    return found
+        sums.setdefault(row["stretch"], Sums()).add(Sums(used=row["used"], overuse=row["overuse"]))
+    return sums
+
+
+def _with_end(runs: pl.DataFrame) -> pl.DataFrame:
+    return runs.with_columns(end_s=pl.col("start_s") + pl.col("seconds"))
 
 
 def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame:
@@ -98,6 +118,7 @@ def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame
             stretch.grant.gpu_uuid,
             stretch.grant.mig_uuid or "",
             allocation_owner(stretch.grant.allocation) if _is_part(stretch.grant) else "",
+            _is_part(stretch.grant),
             rules[stretch.rules],
             stretch.grant.vram_bytes,
             stretch.start_s,
@@ -111,6 +132,7 @@ def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame
         "gpu_uuid": pl.String,
         "mig_uuid": pl.String,
         "owner": pl.String,
+        "is_part": pl.Boolean,
         "rules": pl.Int64,
         "vram_bytes": pl.Int64,
         "from_s": pl.Int64,

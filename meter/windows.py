@@ -100,8 +100,9 @@ class WindowRater:
         if record.window is not None and record.window.state == Outcome.CLOSED:
             return WindowResult(node, start_us, Outcome.CLOSED, record.window, ())
         complete_us = self._complete_until_us(node, now_us)
-        due = self._is_due(hour, node, record.inventory_us, complete_us, now_us)
-        until_us = hour.end_us if due else min(hour.end_us, complete_us)
+        # Once settled a window stays whole, whatever a store that was restored says of completeness.
+        settled = record.frozen is not None or self._is_due(hour, node, record.inventory_us, complete_us, now_us)
+        until_us = hour.end_us if settled else min(hour.end_us, complete_us)
         if until_us <= start_us:
             return WindowResult(node, start_us, Outcome.WAITING, record.window, ())
         evidence = self._observe(node, Period(start_us, until_us), record)
@@ -109,7 +110,7 @@ class WindowRater:
         kept_frozen = kept is not None and evidence.sampled_seconds < kept.sampled_seconds
         if kept is not None and kept_frozen:
             evidence = kept
-        return self._save(node, evidence, record, settled=due or kept is not None, kept_frozen=kept_frozen)
+        return self._save(node, evidence, record, settled=settled, kept_frozen=kept_frozen)
 
     def evidence_of(self, node: str, hour: Period, now_us: int) -> Evidence:
         """The evidence of an hour as it stands: frozen where the window has settled, else read from the store."""
@@ -210,6 +211,7 @@ class WindowRater:
 
     def _freeze(self, evidence: Evidence, revision: int) -> FrozenEvidence:
         hour = format_instant(evidence.period.start_us)[:13].replace("T", "/")
-        path = f"{hour}/{quote(evidence.node, safe='') or '_'}.r{revision}.parquet"
+        # With the digest in its name a file never takes the place of other evidence, should two meters meet here.
+        path = f"{hour}/{quote(evidence.node, safe='') or '_'}.r{revision}.{evidence.digest[:12]}.parquet"
         size_bytes = write_evidence(evidence, self._evidence_dir / path)
         return FrozenEvidence(path, evidence.digest, size_bytes)

@@ -52,7 +52,20 @@ def allocation_csv(ticks: dict[str, list[Tick]]) -> str:
     for pod, its_ticks in ticks.items():
         for number, (start_s, end_s) in enumerate(_runs([second_s for second_s, _, _ in its_ticks])):
             writer.writerow(
-                (f"{pod}-{number}", TENANT, "serving", NODE, pod, "48 GB card", "whole", "", VRAM_MIB, "", start_s, end_s)
+                (
+                    f"{pod}-{number}",
+                    TENANT,
+                    "serving",
+                    NODE,
+                    pod,
+                    "48 GB card",
+                    "whole",
+                    "",
+                    VRAM_MIB,
+                    "",
+                    start_s,
+                    end_s,
+                )
             )
     return text.getvalue()
 

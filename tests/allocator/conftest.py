@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -62,7 +62,7 @@ class Ledger:
 
     database: Database
     file: Path
-    tokens: dict[str, str] = field(default_factory=dict)
+    tokens: dict[str, str]
 
     def rows(self, table: Any, **where: Any) -> list[Any]:
         """Every row of a table, in the order of its key."""
@@ -90,49 +90,46 @@ class Ledger:
                 shift.values(start_us=node_contacts.c.start_us - by_us, end_us=node_contacts.c.end_us - by_us)
             )
 
-    def add_token(self, name: str, role: Role, *, tenant: str | None = None, node: str | None = None) -> str:
-        """A token good for a day."""
-        with self.database.write() as connection:
-            now = now_us(connection)
-            made = create_token(
-                connection, OPERATOR, role=role, now_us=now, expires_us=now + _DAY_US, tenant=tenant, node=node
-            )
-        self.tokens[name] = made.secret
-        return made.token_id
+
+@dataclass(frozen=True)
+class Template:
+    """A migrated database file to copy, with the tenants acme and beta, and a token for everybody."""
+
+    file: Path
+    tokens: dict[str, str]
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database file to copy."""
+def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
     file = tmp_path_factory.mktemp("ledger") / "template.db"
     database = Database(f"sqlite:///{file}")
     upgrade(database)
+    holders: dict[str, dict[str, Any]] = {
+        **{tenant: {"role": Role.TENANT, "tenant": tenant} for tenant in ("acme", "beta")},
+        **{node: {"role": Role.NODE, "node": node} for node in ("n1", "n2")},
+        **{name: {"role": Role.OPERATOR} for name in ("operator", "revoked", "expired")},
+        "billing": {"role": Role.BILLING},
+    }
+    made = {}
     with database.write() as connection:
+        now = now_us(connection)
         for tenant in ("acme", "beta"):
-            create_tenant(connection, OPERATOR, tenant=tenant, zone="UTC", currency="CNY", now_us=0)
-            create_project(connection, OPERATOR, tenant=tenant, project="lab", now_us=0)
+            create_tenant(connection, OPERATOR, tenant=tenant, zone="UTC", currency="CNY", now_us=now)
+            create_project(connection, OPERATOR, tenant=tenant, project="lab", now_us=now)
+        for name, holder in holders.items():
+            expires_us = now if name == "expired" else now + _DAY_US
+            made[name] = create_token(connection, OPERATOR, now_us=now, expires_us=expires_us, **holder)
+        revoke_token(connection, OPERATOR, made["revoked"].token_id, now_us=now)
     database.close()
-    return file
+    return Template(file, {name: token.secret for name, token in made.items()})
 
 
 @pytest.fixture
-def ledger(template: Path, tmp_path: Path) -> Iterator[Ledger]:
-    """A ledger with the tenants acme and beta, and a token for everybody."""
+def ledger(template: Template, tmp_path: Path) -> Iterator[Ledger]:
+    """A copy of the template for one test."""
     file = tmp_path / "gputab.db"
-    shutil.copy(template, file)
-    ledger = Ledger(Database(f"sqlite:///{file}"), file)
-    for tenant in ("acme", "beta"):
-        ledger.add_token(tenant, Role.TENANT, tenant=tenant)
-    for node in ("n1", "n2"):
-        ledger.add_token(node, Role.NODE, node=node)
-    ledger.add_token("operator", Role.OPERATOR)
-    ledger.add_token("billing", Role.BILLING)
-    with ledger.database.write() as connection:
-        late = create_token(connection, OPERATOR, role=Role.OPERATOR, now_us=0, expires_us=1)
-    ledger.tokens["expired"] = late.secret
-    revoked = ledger.add_token("revoked", Role.OPERATOR)
-    with ledger.database.write() as connection:
-        revoke_token(connection, OPERATOR, revoked, now_us=now_us(connection))
+    shutil.copy(template.file, file)
+    ledger = Ledger(Database(f"sqlite:///{file}"), file, template.tokens)
     yield ledger
     ledger.database.close()
 
@@ -154,7 +151,9 @@ def server() -> Iterator[tuple[_Switch, str]]:
     # The lifespan belongs to an application, of which this server sees many.
     config = uvicorn.Config(switch, log_config=None, lifespan="off")
     running = uvicorn.Server(config)
-    listener = socket.create_server(("127.0.0.1", 0))
+    # With the protocol named, asyncio turns Nagle's algorithm off; else each answer waits 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()
     while not running.started:

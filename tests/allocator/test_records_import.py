@@ -252,7 +252,7 @@ def test_only_an_operator_imports(ledger: "Ledger") -> None:
 
 
 def test_an_export_imports_as_the_same_and_a_tenant_exports_its_own(
-    service: "Service", ledger: "Ledger", hardware: "Hardware", template: Any
+    service: "Service", ledger: "Ledger", hardware: "Hardware"
 ) -> None:
     load(
         ledger,

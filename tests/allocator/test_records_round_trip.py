@@ -23,7 +23,7 @@ from store.database import Database
 from store.tables.capacity import allocations, grants
 
 if TYPE_CHECKING:
-    from tests.allocator.conftest import Hardware
+    from tests.allocator.conftest import Hardware, Template
 
 OPERATOR = Principal.local_operator()
 SKUS = load_skus()
@@ -93,10 +93,10 @@ def state(database: Database) -> list[list[tuple[object, ...]]]:
 
 
 @pytest.fixture(scope="module")
-def furnished(template: Path, hardware: "Hardware", tmp_path_factory: pytest.TempPathFactory) -> Path:
+def furnished(template: "Template", hardware: "Hardware", tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database in which n1 has had three RTX 4090 and an H100 in MIG mode since second 0."""
     file = tmp_path_factory.mktemp("furnished") / "gputab.db"
-    shutil.copy(template, file)
+    shutil.copy(template.file, file)
     database = Database(f"sqlite:///{file}")
     cards = (*(hardware.rtx4090(f"GPU-{n}", n) for n in range(3)), hardware.h100_mig("GPU-9", 9, 0, 1, 2))
     with database.write() as connection:

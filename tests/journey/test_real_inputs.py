@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,14 @@ def test_alibaba_is_metered_from_the_store_to_the_byte_second(gputab: Gputab, pl
     whole = _usage(gputab, first_s, end_s)
     assert whole == (alibaba.GRANTED_SECONDS, alibaba.GRANTED_SECONDS, alibaba.USED_VRAM_BYTE_SECONDS)
     cuts = [first_s, first_s + 1, first_s + 4_000, first_s + 12_345, end_s]
-    parts = [_usage(gputab, *cut) for cut in zip(cuts, cuts[1:], strict=False)]
+    parts = [_usage(gputab, *cut) for cut in pairwise(cuts)]
     assert tuple(sum(column) for column in zip(*parts, strict=True)) == whole
 
     gputab("meter", "run", "--from", str(first_s), "--to", str(end_s))
     charges = _charges(place)
     assert _sums(charges, "gpu") == (alibaba.GRANTED_SECONDS, alibaba.GRANTED_SECONDS, alibaba.GRANTED_SECONDS * 1_000)
     assert _sums(charges, "vram")[1:] == (alibaba.GRANTED_SECONDS, alibaba.USED_VRAM_BYTE_SECONDS)
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         gputab("meter", "run", "--from", str(start), "--to", str(end))
     assert _charges(place) == charges
 

@@ -1,12 +1,15 @@
-"""What tests of the meter are made of: grants, books, samples."""
+"""What tests of the meter are made of: grants, books, samples, and a ledger to bill them in."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
+from sqlalchemy import insert, select
 
 from domain.grants import Grant, GrantKind
 from domain.money import Quote
@@ -14,7 +17,14 @@ from domain.period import Period
 from domain.prices import GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
 from meter.evidence import Evidence, make_evidence
-from meter.observations import SAMPLE_COLUMNS
+from meter.observations import SAMPLE_COLUMNS, Observations, RecordedObservations
+from meter.price_store import load_book
+from meter.windows import SettleRules, WindowRater
+from store.access import Principal
+from store.database import Database
+from store.migrate import upgrade
+from store.tables import METADATA, capacity
+from store.tenants import assign_book, create_project, create_tenant
 
 # 2026-03-01T10:00:00Z
 HOUR_S = 1_772_359_200
@@ -142,3 +152,130 @@ def observe(make_samples: Callable[..., pl.DataFrame]) -> Callable[..., Evidence
         return make_evidence(node, period, make_samples(rows), contacts, devices)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database at the newest migration, closed, to be copied."""
+    file = tmp_path_factory.mktemp("meter") / "migrated.db"
+    database = Database(f"sqlite:///{file}")
+    upgrade(database)
+    database.close()
+    return file
+
+
+@pytest.fixture
+def operator() -> Principal:
+    return Principal.local_operator()
+
+
+@pytest.fixture
+def open_ledger(migrated_file: Path, tmp_path: Path) -> Iterator[Callable[[], Database]]:
+    """Opens the test's ledger; again and again, as processes would."""
+    file = tmp_path / "gputab.db"
+    file.write_bytes(migrated_file.read_bytes())
+    opened: list[Database] = []
+
+    def open_() -> Database:
+        opened.append(Database(f"sqlite:///{file}"))
+        return opened[-1]
+
+    yield open_
+    for database in opened:
+        database.close()
+
+
+@pytest.fixture
+def ledger(
+    open_ledger: Callable[[], Database], operator: Principal, make_book: Callable[..., dict[str, PriceBook]]
+) -> Database:
+    """The tenant acme rated by `retail`, and the node n1 with two RTX 4090, known for ever, heard up to hour + 10 h."""
+    database = open_ledger()
+    with database.write() as connection:
+        create_tenant(connection, operator, tenant="acme", zone="UTC", currency="CNY", now_us=0)
+        for project in ("p", "q"):
+            create_project(connection, operator, tenant="acme", project=project, now_us=0)
+        load_book(connection, operator, make_book()["retail"], now_us=0)
+        assign_book(connection, operator, tenant="acme", book="retail", start_us=0, now_us=0)
+        inventory_us = (HOUR_S + 36_000) * US
+        connection.execute(insert(capacity.nodes).values(node="n1", created_us=0, inventory_us=inventory_us))
+        for index in (0, 1):
+            connection.execute(
+                insert(capacity.device_periods).values(
+                    gpu_uuid=f"GPU-{index + 1}",
+                    node="n1",
+                    device_index=index,
+                    model="NVIDIA GeForce RTX 4090",
+                    sku="rtx4090-24g",
+                    compute_units=1_000,
+                    vram_total_bytes=25 * GIB,
+                    vram_reserved_bytes=GIB,
+                    mig_enabled=False,
+                    offered_profiles="",
+                    start_us=HOUR_S * US,
+                )
+            )
+    return database
+
+
+@pytest.fixture
+def put_grants(ledger: Database) -> Callable[..., None]:
+    """Records grants, each with its allocation."""
+
+    def put(*grants: Grant) -> None:
+        with ledger.write() as connection:
+            known = set(connection.execute(select(capacity.allocations.c.allocation)).scalars())
+            for grant in grants:
+                if grant.allocation not in known:
+                    known.add(grant.allocation)
+                    connection.execute(
+                        insert(capacity.allocations).values(
+                            allocation=grant.allocation,
+                            tenant=grant.tenant,
+                            project=grant.project,
+                            source="service",
+                            labels="{}",
+                            created_us=0,
+                        )
+                    )
+                columns = {name: value for name, value in asdict(grant).items() if name not in ("tenant", "project")}
+                connection.execute(insert(capacity.grants).values(**columns))
+
+    return put
+
+
+@pytest.fixture
+def recorded(make_samples: Callable[..., pl.DataFrame]) -> Callable[..., RecordedObservations]:
+    """Observations of n1 out of rows for `make_samples`; complete until an offset into the hour, or never said."""
+
+    def make(rows: Iterable[Any] = (), complete: int | None = None) -> RecordedObservations:
+        marks = {} if complete is None else {"n1": HOUR_S + complete}
+        return RecordedObservations({"n1": make_samples(rows)}, marks)
+
+    return make
+
+
+@pytest.fixture
+def make_rater(ledger: Database, operator: Principal, tmp_path: Path) -> Callable[..., WindowRater]:
+    """Raters over the ledger, with their evidence in `tmp_path / "evidence"`."""
+
+    def make(observations: Observations, database: Database = ledger) -> WindowRater:
+        rules = SettleRules(grace_us=30 * US, deadline_us=72 * 3_600 * US)
+        return WindowRater(database, operator, observations, tmp_path / "evidence", rules)
+
+    return make
+
+
+@pytest.fixture
+def everything(ledger: Database, tmp_path: Path) -> Callable[[], dict[str, Any]]:
+    """All rows of all tables and the bytes of all evidence, to be compared."""
+
+    def dump() -> dict[str, Any]:
+        with ledger.read() as connection:
+            rows: dict[str, Any] = {
+                name: sorted(map(repr, connection.execute(select(table)))) for name, table in METADATA.tables.items()
+            }
+        files = sorted(path for path in (tmp_path / "evidence").rglob("*") if path.is_file())
+        return rows | {str(path): path.read_bytes() for path in files}
+
+    return dump

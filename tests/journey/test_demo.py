@@ -1,0 +1,75 @@
+"""The whole journey: the demo as a person runs it, with an hour of past instead of a day."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from domain.clock import SystemClock
+from gputab.demo.run import run_demo
+from settings.gputab import load_settings
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, victoriametrics_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to run the demo in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_BINARY", str(victoriametrics_binary))
+    return tmp_path
+
+
+def test_the_bill_of_the_demo_is_proved(own_folder: Path) -> None:
+    """Invoices for everyone, residual 0, and every billed second and byte as the simulator says."""
+    said = io.StringIO()
+    console = Console(file=said, width=200)
+    code = run_demo(load_settings(), 20, SystemClock(), console, past_s=3_600)
+    assert code == 0, said.getvalue()
+    assert " 0 differences; 0 granted seconds were not sampled" in said.getvalue()
+    assert "0 compute-unit-seconds, 0 VRAM byte-seconds" in said.getvalue()
+    assert _processes_of(own_folder) == []
+
+
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_of_the_demo_is_left(own_folder: Path, kill: signal.Signals) -> None:
+    """Ctrl-C, a polite stop and a kill -9, once everything runs."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "gputab", "demo"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as demo:
+        assert demo.stdout is not None
+        lines = iter(demo.stdout.readline, "")
+        assert any(line.startswith("look around") for line in lines)
+        assert len(_processes_of(own_folder)) >= 3
+        os.kill(demo.pid, kill)
+        rest = demo.stdout.read()
+    assert demo.returncode == {signal.SIGKILL: -9}.get(kill, 130), rest
+    assert _until(lambda: _processes_of(own_folder) == [])
+
+
+def _processes_of(folder: Path) -> list[str]:
+    """Command lines of other processes that name the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            place = str((process / "cwd").readlink())
+        except OSError:
+            continue
+        if int(process.name) != os.getpid() and (str(folder) in words or place.startswith(str(folder))):
+            found.append(words)
+    return found
+
+
+def _until(condition: Callable[[], bool]) -> bool:
+    clock = SystemClock()
+    deadline_s = clock.monotonic_s() + 20
+    while clock.monotonic_s() < deadline_s:
+        if condition():
+            return True
+        clock.sleep_s(0.1)
+    return False
