@@ -142,4 +142,4 @@ class SamplingLoop:
         for gpu_uuid, count in self._missed_reads.items():
             yield one_sample(COLLECTOR_MISSED, {**labels, "gpu_uuid": gpu_uuid}, second_s, count)
         for series, count in self._garbage.items():
-            yield one_sample(COLLECTOR_GARBAGE, {**labels, "series": series}, second_s, count)
+            yield one_sample(COLLECTOR_GARBAGE, {**labels, "field": series}, second_s, count)

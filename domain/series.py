@@ -123,7 +123,7 @@ COLLECTOR_GARBAGE = Series(
     "readings",
     Kind.COUNTER,
     "readings refused because no card can have such a value",
-    ("node", "series"),
+    ("node", "field"),
     True,
 )
 

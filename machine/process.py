@@ -71,6 +71,7 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """Its process id."""
         return self._process.pid
 
     @property

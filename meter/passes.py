@@ -1,10 +1,11 @@
 """Passes over many windows: a stretch of time once, or all that is due again and again."""
 
+import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from domain.clock import MICROSECONDS, Clock
-from domain.errors import UnavailableError
+from domain.errors import ConflictError, UnavailableError
 from domain.period import HOUR_US, Period
 from domain.samples import SampleRun
 from domain.series import METER_LAG, METER_RESIDUAL_COMPUTE, METER_RESIDUAL_VRAM, METER_UNPRICED
@@ -44,9 +45,11 @@ def rate_period(
 
 
 def rate_due(database: Database, principal: Principal, rater: WindowRater, now_us: int) -> Iterator[WindowResult]:
-    """One pass over every window that has begun and has not settled: the present hour first, then oldest first.
+    """One pass over every window that has begun and has not settled: the present hour first, then the past.
 
     So what is being spent is known before the past is worked off, and a pass may be given up between two windows.
+    The order is another one in each pass: windows that cannot settle yet, such as those of a node that was taken
+    away, then never keep others from their turn.
     """
     with database.read() as connection:
         due = [
@@ -54,7 +57,8 @@ def rate_due(database: Database, principal: Principal, rater: WindowRater, now_u
             for node in ledger_store.nodes_to_meter(connection, principal)
             for start_us in ledger_store.hours_to_rate(connection, principal, node, now_us)
         ]
-    for start_us, node in sorted(due, key=lambda each: (each[0] + HOUR_US <= now_us, each)):
+    random.Random(now_us).shuffle(due)  # noqa: S311 - an order, not a secret
+    for start_us, node in sorted(due, key=lambda each: each[0] + HOUR_US <= now_us):
         yield rater.rate_window(node, start_us, now_us)
 
 
@@ -67,20 +71,24 @@ def follow(
     is_stopped: Callable[[], bool],
     report: Callable[[str], None],
 ) -> None:
-    """Rate what is due every `every_s` seconds until stopped; a store that is down delays and loses nothing.
+    """Rate what is due every `every_s` seconds until stopped; a store that is down, or another meter, only delays it.
 
-    A pass that takes longer is given up between two windows: what it leaves is due in the next.
+    A pass that takes longer is given up between two windows of the past, for which it has at least the time that
+    the present hour took: what it leaves is due in the next.
     """
     while not is_stopped():
-        until_s = clock.monotonic_s() + every_s
+        began_s, now_us = clock.monotonic_s(), clock.now_us()
+        until_s = began_s + every_s
         results = []
         try:
-            for result in one_pass(clock.now_us()):
+            for result in one_pass(now_us):
                 results.append(result)
+                if result.start_us + HOUR_US > now_us:
+                    until_s = max(until_s, 2 * clock.monotonic_s() - began_s)
                 if is_stopped() or clock.monotonic_s() > until_s:
                     break
             sink.send(own_series(results, clock.now_us()))
-        except UnavailableError as error:
+        except (UnavailableError, ConflictError) as error:
             report(str(error))
         # Short naps, so that a stop is not waited for.
         while clock.monotonic_s() < until_s and not is_stopped():

@@ -106,7 +106,9 @@ def furnished(template: "Template", hardware: "Hardware", tmp_path_factory: pyte
     return file
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    max_examples=settings().max_examples * 60 // 100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)
 @given(rows=st.lists(cells(), min_size=1, max_size=5))
 def test_what_is_exported_imports_as_the_same(furnished: Path, rows: list[dict[str, str]]) -> None:
     """In the same database, where nothing changes, and in another one, in whatever order of the lines."""

@@ -85,7 +85,7 @@ class Rig:
             for line in batch.body.splitlines():
                 run = json.loads(line)
                 labels = run["metric"]
-                apart = labels.get("gpu_uuid") or labels.get("series", "")
+                apart = labels.get("gpu_uuid") or labels.get("field", "")
                 for millis, value in zip(run["timestamps"], run["values"], strict=True):
                     assert millis == batch.second_s * 1_000, "every sample of a second has its stamp"
                     assert labels["node"] == "node-1"

@@ -276,7 +276,7 @@ def _mig_seconds(
     return card, placed, granted, held
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings().max_examples * 150 // 100, deadline=None)
 @given(_mig_seconds(), SERVICE)
 def test_the_seven_states_of_any_legal_mig_card_sum_to_the_card(
     second: tuple[DeviceCapacity, list[MigInstance], list[MigInstance], list[MigInstance]],
@@ -291,7 +291,7 @@ def test_the_seven_states_of_any_legal_mig_card_sum_to_the_card(
     assert found.vram.held == sum(each.vram_bytes for each in held)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 60 // 100, deadline=None)
 @given(_mig_seconds())
 def test_idle_is_the_most_that_any_legal_set_with_everything_in_place_would_offer(
     second: tuple[DeviceCapacity, list[MigInstance], list[MigInstance], list[MigInstance]],
@@ -311,7 +311,7 @@ def test_idle_is_the_most_that_any_legal_set_with_everything_in_place_would_offe
     assert found.vram.idle == min(free_bytes, sum(each.vram_bytes for each in ungranted) + most_bytes)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=settings().max_examples * 150 // 100, deadline=None)
 @given(
     st.sampled_from([WHOLE_4090, SHARED_4090]),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12 * GIB), st.booleans()), max_size=6),

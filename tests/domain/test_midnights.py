@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.errors import InputError
-from domain.period import Period, billing_date, billing_zone, day_start_us, month_period, next_midnight_us, parse_instant
+from domain.period import (
+    Period,
+    billing_date,
+    billing_zone,
+    day_start_us,
+    month_period,
+    next_midnight_us,
+    parse_instant,
+)
 from domain.tenants import Tenant
 
 HOUR_US = 3_600_000_000
@@ -62,7 +70,7 @@ def test_a_day_begins_at_its_first_instant(zone: str, day: str, start: str) -> N
 
 
 @given(_instants, st.sampled_from(ZONES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=settings().max_examples * 300 // 100, deadline=None)
 def test_the_next_midnight_lies_ahead_and_ends_the_day(instant_us: int, name: str) -> None:
     zone = ZoneInfo(name)
     midnight_us = next_midnight_us(instant_us, zone)
@@ -94,7 +102,7 @@ def test_a_clock_put_back_across_midnight_still_reaches_the_next_day() -> None:
 
 
 @given(_instants, st.integers(1, 5 * DAY_US), st.sampled_from(ZONES), st.lists(st.integers(0, 5 * DAY_US), max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings().max_examples * 100 // 100, deadline=None)
 def test_the_days_of_a_period_cover_it_however_it_was_cut(
     start_us: int, length_us: int, name: str, cuts: list[int]
 ) -> None:

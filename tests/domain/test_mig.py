@@ -239,7 +239,7 @@ def _cards(draw: st.DrawFn) -> tuple[MigGeometry, tuple[Placement, ...], list[st
     return family, placed, draw(st.lists(st.sampled_from(names), unique=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 60 // 100, deadline=None)
 @given(_cards())
 def test_the_largest_placeable_is_that_of_full_enumeration(
     card: tuple[MigGeometry, tuple[Placement, ...], list[str]],

@@ -86,7 +86,11 @@ def test_a_price_of_zero_is_a_price() -> None:
 
 def test_a_special_price_interrupts_the_general_one() -> None:
     general, special = _rate("*"), _rate("*", "acme", start_s=10, end_s=20)
-    assert _pieces(_book(general, special), Period(0, 30 * US)) == [(0, 10, general), (10, 20, special), (20, 30, general)]
+    assert _pieces(_book(general, special), Period(0, 30 * US)) == [
+        (0, 10, general),
+        (10, 20, special),
+        (20, 30, general),
+    ]
 
 
 @st.composite

@@ -21,9 +21,7 @@ def test_what_is_no_slug_is_refused_and_quoted(text: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["GPU-8f6a", "node.rack:1/b", "MIG-GPU-1/2/3", "a" * 128, "Node_1"]
-)
+@pytest.mark.parametrize("text", ["GPU-8f6a", "node.rack:1/b", "MIG-GPU-1/2/3", "a" * 128, "Node_1"])
 def test_a_name_is_returned(text: str) -> None:
     assert check_name("node", text) == text
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,9 @@ from rich.console import Console
 from domain.clock import SystemClock
 from gputab.demo.run import run_demo
 from settings.gputab import load_settings
+
+
+FAKES = Path(__file__).parents[1] / "fakes" / "nvml"
 
 
 @pytest.fixture
@@ -32,6 +36,30 @@ def test_the_bill_of_the_demo_is_proved(own_folder: Path) -> None:
     assert code == 0, said.getvalue()
     assert " 0 differences; 0 granted seconds were not sampled" in said.getvalue()
     assert "0 compute-unit-seconds, 0 VRAM byte-seconds" in said.getvalue()
+    assert _processes_of(own_folder) == []
+
+
+def test_a_machine_with_cards_is_metered_on_its_own_cards(own_folder: Path) -> None:
+    """The driver's two cards are collected, rented and billed; nothing of the simulator is there."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler to build the fake driver")
+    driver = own_folder / "libnvidia-ml.so.1"
+    flags = ["-shared", "-fPIC", "-Wno-stringop-truncation"]
+    subprocess.run([compiler, *flags, "-o", driver, FAKES / "two_cards.c"], check=True)
+    demo = subprocess.run(
+        [sys.executable, "-m", "gputab", "demo", "--duration", "12"],
+        env={**os.environ, "LD_LIBRARY_PATH": str(own_folder), "GPUTAB_NODE": "box-1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert demo.returncode == 0, demo.stdout
+    assert "of 2 cards in use" in demo.stdout
+    assert "sim-" not in demo.stdout
+    assert " 0 differences" in demo.stdout
     assert _processes_of(own_folder) == []
 
 

@@ -69,9 +69,7 @@ def test_one_lost_instance_costs_its_card_and_the_others_nothing(
     assert seen == {"": Presence.SAMPLED, "MIG-1": Presence.SAMPLED, "MIG-2": Presence.LOST}
 
 
-def test_one_sick_card_costs_the_others_nothing(
-    observe: Observe, use_of: UseOf, presence: Callable[..., Any]
-) -> None:
+def test_one_sick_card_costs_the_others_nothing(observe: Observe, use_of: UseOf, presence: Callable[..., Any]) -> None:
     evidence = observe([*use_of(range(3), gpu="GPU-2"), ("gpu_up", "GPU-1", "", "", 1, 0)], end=3)
     assert [presence(evidence, "GPU-2")[second] for second in range(3)] == [Presence.SAMPLED] * 3
 
@@ -97,7 +95,11 @@ def test_one_sick_card_costs_the_others_nothing(
     ],
 )
 def test_why_a_second_was_not_sampled_is_told_apart(
-    observe: Observe, presence: Callable[..., Any], rows: list[Any], heard: list[tuple[float, float]], expected: Presence
+    observe: Observe,
+    presence: Callable[..., Any],
+    rows: list[Any],
+    heard: list[tuple[float, float]],
+    expected: Presence,
 ) -> None:
     evidence = observe(rows, end=10, heard=heard, devices=[("GPU-1", "")])
     assert presence(evidence)[5] is expected
@@ -173,7 +175,11 @@ _RUN_OF_ROWS = st.lists(
 
 
 @given(rows=_RUN_OF_ROWS, seed=st.integers())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples * 60 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_order_and_duplicates_of_samples_change_nothing(observe: Observe, rows: list[Any], seed: int) -> None:
     """metering.md C29 and C31: a pair of collectors, or a re-send, gives the same evidence to the byte."""
     shuffled = [*rows, *rows, *rows]
@@ -194,7 +200,11 @@ def test_of_two_different_readings_of_one_second_the_larger_counts(
 
 
 @given(rows=_RUN_OF_ROWS, cut=st.integers(1, 49))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples * 40 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_runs_say_what_the_seconds_said_and_are_as_long_as_can_be(
     observe: Observe, rows: list[Any], cut: int, hour_s: int
 ) -> None:

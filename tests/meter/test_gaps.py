@@ -35,9 +35,7 @@ def gaps(hour_s: int) -> Callable[..., str]:
 def _rows(pattern: str, gpu: str = "GPU-1", start: int = 0) -> list[Any]:
     """Samples as drawn: `x` sampled, `0` lost, anything else nothing."""
     says = {"x": 1.0, "0": 0.0}
-    return [
-        ("gpu_up", gpu, "", "", start + second, says[what]) for second, what in enumerate(pattern) if what in says
-    ]
+    return [("gpu_up", gpu, "", "", start + second, says[what]) for second, what in enumerate(pattern) if what in says]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +116,7 @@ def test_what_runs_off_the_end_of_what_is_known_is_not_bridged(observe: Observe,
     assert gaps(observe(_rows("..xx.."), end=6), GapRules(bridge_seconds=30)) == "FFMMFF"
 
 
-def test_instances_are_judged_apart_from_their_card(
-    observe: Observe, use_of: UseOf, gaps: Callable[..., str]
-) -> None:
+def test_instances_are_judged_apart_from_their_card(observe: Observe, use_of: UseOf, gaps: Callable[..., str]) -> None:
     evidence = observe([*use_of(range(6)), *use_of([0, 5], mig="MIG-1")], end=6)
     assert gaps(evidence, GapRules(bridge_seconds=9)) == "MMMMMM"
     assert gaps(evidence, GapRules(bridge_seconds=9), mig="MIG-1") == "MBBBBM"
@@ -128,7 +124,11 @@ def test_instances_are_judged_apart_from_their_card(
 
 
 @given(pattern=st.text("x0.", min_size=1, max_size=40), bridge=st.integers(0, 30), heard=st.booleans())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples * 60 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_every_second_has_exactly_one_class(
     observe: Observe, gaps: Callable[..., str], pattern: str, bridge: int, heard: bool
 ) -> None:

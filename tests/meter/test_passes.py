@@ -84,7 +84,11 @@ def test_what_lies_ahead_is_not_rated(
 
 
 @given(cuts=st.lists(st.integers(1, 14_399), max_size=5, unique=True), backwards=st.booleans())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples * 8 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_any_cut_of_the_time_leaves_the_same_ledger_to_the_byte(
     ledger: Database,
     day: RecordedObservations,

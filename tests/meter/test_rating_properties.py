@@ -26,7 +26,11 @@ HOUR_US = 3_600 * US
 GIB = 2**30
 SPAN_S = 60
 
-_property = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_property = settings(
+    max_examples=settings().max_examples * 40 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 _patterns = st.text("x0.ff", min_size=0, max_size=SPAN_S)
 _edges = st.tuples(st.integers(0, SPAN_S * US), st.integers(0, SPAN_S * US)).map(sorted)
 
@@ -43,7 +47,11 @@ def _worlds(draw: st.DrawFn) -> tuple[Rows, list[tuple[float, float]], list[dict
                 used = {"x": 2, "f": 30}[what] * GIB
                 rows.append(("gpu_memory_used_bytes", gpu, "", "", second, used))
                 rows += [("gpu_owner_memory_bytes", gpu, "", f"alloc:a{n}", second, used / 2) for n in range(3)]
-    heard = [(float(start), float(end)) for start, end in draw(st.lists(st.tuples(*[st.integers(0, 60)] * 2), max_size=2)) if start <= end]
+    heard = [
+        (float(start), float(end))
+        for start, end in draw(st.lists(st.tuples(*[st.integers(0, 60)] * 2), max_size=2))
+        if start <= end
+    ]
     grants = []
     for number in range(draw(st.integers(1, 3))):
         start, end = draw(_edges)

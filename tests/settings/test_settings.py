@@ -106,9 +106,7 @@ def test_all_problems_are_reported_together(folder: Path, monkeypatch: pytest.Mo
         ("NODE", ""),
     ],
 )
-def test_a_value_out_of_range_is_quoted_with_its_name(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_a_value_out_of_range_is_quoted_with_its_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"GPUTAB_{name}", value)
     message = _problems()
     assert f"{name.lower()}: " in message

@@ -57,9 +57,7 @@ def two_tenants(database: Database) -> Database:
         connection.execute(insert(capacity.nodes).values(node="n1", created_us=NOW_US))
         for number, tenant in enumerate(("acme", "globex")):
             connection.execute(
-                insert(access.tenants).values(
-                    tenant=tenant, billing_zone="UTC", currency="CNY", created_us=NOW_US
-                )
+                insert(access.tenants).values(tenant=tenant, billing_zone="UTC", currency="CNY", created_us=NOW_US)
             )
             connection.execute(insert(access.projects).values(tenant=tenant, project="p", created_us=NOW_US))
             connection.execute(

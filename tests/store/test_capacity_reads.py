@@ -82,7 +82,13 @@ def test_devices_and_what_lies_on_them_are_read_as_they_were(ledger: Database, o
             "mig_enabled": True,
             "offered_profiles": "1g.10gb,2g.20gb",
         }
-        plain = {**card, "mig_enabled": False, "offered_profiles": "", "share_min_milli": 100, "share_min_vram_bytes": 1}
+        plain = {
+            **card,
+            "mig_enabled": False,
+            "offered_profiles": "",
+            "share_min_milli": 100,
+            "share_min_vram_bytes": 1,
+        }
         connection.execute(insert(device_periods).values(gpu_uuid="GPU-2", start_us=150, **card))
         connection.execute(insert(device_periods).values(gpu_uuid="GPU-2", start_us=0, end_us=150, **plain))
         connection.execute(insert(device_periods).values(gpu_uuid="GPU-1", start_us=200, **card))
@@ -123,7 +129,8 @@ def test_devices_and_what_lies_on_them_are_read_as_they_were(ledger: Database, o
 
 
 @pytest.mark.parametrize(
-    ("start_us", "end_us", "meets"), [(0, 99, False), (0, 100, True), (150, 150, True), (199, 300, True), (200, 300, False)]
+    ("start_us", "end_us", "meets"),
+    [(0, 99, False), (0, 100, True), (150, 150, True), (199, 300, True), (200, 300, False)],
 )
 def test_a_stretch_of_contact_includes_its_last_heartbeat(
     ledger: Database, operator: Principal, start_us: int, end_us: int, meets: bool

@@ -83,7 +83,9 @@ def test_tables_that_are_missing_name_the_command_that_makes_them(tmp_path: Path
 def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("These are notes, and no ledger at all. " * 50, "utf-8")
     database = Database(f"sqlite:///{tmp_path / 'notes.txt'}")
-    with pytest.raises(UnavailableError, match="^cannot use the database: file is not a database; check `database_url`"):
+    with pytest.raises(
+        UnavailableError, match="^cannot use the database: file is not a database; check `database_url`"
+    ):
         with database.read() as connection:
             connection.execute(select(tenants)).all()
     database.close()

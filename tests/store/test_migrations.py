@@ -42,8 +42,12 @@ def _constraints(database: Database) -> dict[str, object]:
         inspector = inspect(connection)
         return {
             table: {
-                "checks": sorted((each["name"] or "", each["sqltext"]) for each in inspector.get_check_constraints(table)),
-                "unique": sorted((each["name"] or "", each["column_names"]) for each in inspector.get_unique_constraints(table)),
+                "checks": sorted(
+                    (each["name"] or "", each["sqltext"]) for each in inspector.get_check_constraints(table)
+                ),
+                "unique": sorted(
+                    (each["name"] or "", each["column_names"]) for each in inspector.get_unique_constraints(table)
+                ),
                 "primary": inspector.get_pk_constraint(table)["constrained_columns"],
                 "foreign": sorted(
                     (each["constrained_columns"], each["referred_table"], each["referred_columns"])
@@ -52,7 +56,9 @@ def _constraints(database: Database) -> dict[str, object]:
                 "indexes": sorted(
                     row[0].replace('"', "")
                     for row in connection.execute(
-                        text("SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL"),
+                        text(
+                            "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL"
+                        ),
                         {"table": table},
                     )
                 ),

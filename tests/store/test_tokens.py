@@ -17,9 +17,7 @@ DAY_US = 86_400_000_000
 
 def _token(database: Database, principal: Principal, role: Role = Role.OPERATOR, **whose: str) -> tuple[str, str]:
     with database.write() as connection:
-        made = create_token(
-            connection, principal, role=role, now_us=NOW_US, expires_us=NOW_US + DAY_US, **whose
-        )
+        made = create_token(connection, principal, role=role, now_us=NOW_US, expires_us=NOW_US + DAY_US, **whose)
     return made.token_id, made.secret
 
 

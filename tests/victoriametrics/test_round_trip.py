@@ -39,7 +39,7 @@ def _points(export: Export) -> dict[int, float]:
     return dict(export.frame.select("second_s", "value").iter_rows())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples * 25 // 100, deadline=None)
 @given(values=st.lists(st.integers(-LARGEST, LARGEST), min_size=1, max_size=300))
 @example(values=[LARGEST, 1, 0, -LARGEST, 10**15, LARGEST - 1])
 def test_whole_numbers_come_back_exact(pusher: Pusher, reader: Reader, values: list[int]) -> None:
@@ -195,7 +195,7 @@ def test_a_label_with_an_empty_value_selects_what_lacks_it(pusher: Pusher, reade
 label_values = st.text(min_size=1, max_size=200)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples * 60 // 100, deadline=None)
 @given(values=st.lists(label_values, min_size=1, max_size=5, unique=True))
 @example(
     values=['a"b', "a\\b", "a\nb", "a'b", "a`b", "{x=~'.*'}", ".*", "a|b", " ", "\x00\x01\x02", "\u2028", "显卡 😀"]
