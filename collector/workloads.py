@@ -101,12 +101,13 @@ def _notebook_idle() -> Pattern:
 
 def _memory_hog() -> Pattern:
     noise = Random("hog")  # noqa: S311 - a load curve is no secret
-    cycle = [*_hold(6, 480, (300, 500), noise)]
+    climb = [*_hold(6, 480, (300, 500), noise)]
     for memory_milli in range(560, 1_180, 80):
-        cycle += _hold(2, memory_milli, (500, 800), noise)
-    cycle += _hold(20, 1_200, (700, 900), noise)
-    cycle += _hold(18, 420, (200, 400), noise)
-    return _pattern([], cycle)
+        climb += _hold(2, memory_milli, (500, 800), noise)
+    high = [*_hold(20, 1_200, (700, 900), noise)]
+    relief = [*_hold(18, 420, (200, 400), noise)]
+    # The first time, every hog gets to the top.
+    return _pattern([*climb, *high], [*relief, *climb, *high])
 
 
 PATTERNS: dict[Workload, Pattern] = {

@@ -1,12 +1,18 @@
 """A tenant's draft invoice out of the ledger."""
 
+from collections.abc import Mapping
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
 from sqlalchemy import Connection, select
 
+from domain.period import HOUR_US, Period, day_start_us
 from meter.invoices import Invoice, draft_invoice
-from meter.ledger_store import Window, load_charges
+from meter.ledger_store import NO_NODE, Window, load_charges
 from meter.price_store import load_rates
 from store.access import Principal
-from store.tables.billing import charges, windows
+from store.capacity import load_grants
+from store.tables.billing import windows
 from store.tenants import load_tenant
 
 
@@ -14,16 +20,30 @@ def load_draft(connection: Connection, principal: Principal, tenant: str, first_
     """The draft over billing dates (YYYY-MM-DD), both included; NotFoundError for a tenant that is not seen."""
     who = load_tenant(connection, principal, tenant)
     its_charges = load_charges(connection, principal, tenant=tenant, first_date=first_date, last_date=last_date)
-    # A tenant learns of the windows it held something in, and of no other.
-    its_windows = (
-        select(windows)
-        .join(charges, (charges.c.node == windows.c.node) & (charges.c.window_start_us == windows.c.start_us))
-        .where(principal.sees(charges.c.tenant), charges.c.tenant == tenant)
-        .where(charges.c.billing_date.between(first_date, last_date))
-        .distinct()
-    )
-    found = [Window(**row) for row in connection.execute(its_windows).mappings()]
     rates = load_rates(connection, principal, {each.rate_id for each in its_charges if each.rate_id})
-    return draft_invoice(
-        who, first_date, last_date, its_charges, rates, {(each.node, each.start_us): each for each in found}
+    held = _held_windows(connection, principal, tenant, _days(first_date, last_date, who.zone))
+    return draft_invoice(who, first_date, last_date, its_charges, rates, held)
+
+
+def _days(first_date: str, last_date: str, zone: ZoneInfo) -> Period:
+    after = date.fromisoformat(last_date) + timedelta(days=1)
+    return Period(day_start_us(date.fromisoformat(first_date), zone), day_start_us(after, zone))
+
+
+def _held_windows(
+    connection: Connection, principal: Principal, tenant: str, period: Period
+) -> Mapping[tuple[str, int], Window | None]:
+    """The windows in which the tenant held something, and of which alone it may learn; None if never rated."""
+    held = {
+        (NO_NODE if grant.is_record_only else grant.node, hour.start_us)
+        for grant in load_grants(connection, principal, period)
+        if grant.tenant == tenant and (part := grant.period.intersect(period))
+        for hour in part.hours()
+    }
+    query = select(windows).where(
+        windows.c.node.in_({node for node, _ in held}),
+        windows.c.start_us > period.start_us - HOUR_US,
+        windows.c.start_us < period.end_us,
     )
+    rated = {(row["node"], row["start_us"]): Window(**row) for row in connection.execute(query).mappings()}
+    return {key: rated.get(key) for key in held}

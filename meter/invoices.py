@@ -45,8 +45,8 @@ class InvoiceLine:
 class Invoice:
     """A draft over billing dates `first_date` to `last_date`, both included.
 
-    `rated_until_us` is the instant up to which every window the tenant held something in is rated; None where it
-    held nothing. `settled` is true when all of those windows have settled. Coverage is of seconds granted on known
+    `rated_until_us` is the instant up to which every window the tenant held something in is rated; None where none
+    is, or it held nothing. `settled` is true when all of those windows have settled. Coverage is of seconds granted on known
     devices: None where there are none.
     """
 
@@ -77,18 +77,19 @@ def draft_invoice(
     last_date: str,
     charges: Iterable[Charge],
     rates: Mapping[str, Rate],
-    windows: Mapping[tuple[str, int], Window],
+    windows: Mapping[tuple[str, int], Window | None],
 ) -> Invoice:
-    """The invoice that the charges make; all are the tenant's and of those dates, their windows in `windows`."""
+    """The invoice that the charges make, all of the tenant and of those dates.
+
+    `windows` are those in which it held something, by node and start; None for one that was never rated.
+    """
     lines: dict[tuple[str, str, str, str, int], InvoiceLine] = {}
-    touched: set[tuple[str, int]] = set()
     covered: int | None = None
     coverable = 0
     for charge in charges:
         key = (charge.project, charge.sku, charge.dimension, charge.rate_id or "", charge.quantity_whole)
         rate = rates[charge.rate_id] if charge.rate_id else None
         lines.setdefault(key, InvoiceLine(charge.project, charge.sku, charge.dimension, rate)).add(charge)
-        touched.add((charge.node, charge.window_start_us))
         if charge.dimension == "gpu" and charge.covered_seconds is not None:
             covered = (covered or 0) + charge.covered_seconds
             coverable += charge.granted_seconds
@@ -96,16 +97,27 @@ def draft_invoice(
     payables = largest_remainder([line.amount_nano for line in ordered], minor_unit_nano(tenant.currency))
     for line, payable_nano in zip(ordered, payables, strict=True):
         line.payable_nano = payable_nano
-    its_windows = [windows[key] for key in touched]
-    open_until = [each.rated_until_us for each in its_windows if each.state == "open"]
     return Invoice(
         tenant=tenant.tenant,
         currency=tenant.currency,
         first_date=first_date,
         last_date=last_date,
         lines=tuple(ordered),
-        rated_until_us=min(open_until) if open_until else max((w.rated_until_us for w in its_windows), default=None),
-        settled=not open_until,
+        rated_until_us=_rated_until_us(windows),
+        settled=all(window is not None and window.state != "open" for window in windows.values()),
         covered_seconds=covered,
         coverable_seconds=coverable,
     )
+
+
+def _rated_until_us(windows: Mapping[tuple[str, int], Window | None]) -> int | None:
+    """Where the first window that is not rated to its end stops; None where nothing is rated before that."""
+    unfinished_us = [
+        window.rated_until_us if window else start_us
+        for (_, start_us), window in windows.items()
+        if window is None or window.state == "open"
+    ]
+    if not unfinished_us:
+        return max((window.rated_until_us for window in windows.values() if window), default=None)
+    until_us = min(unfinished_us)
+    return until_us if until_us > min(start_us for _, start_us in windows) else None

@@ -1,7 +1,8 @@
 """The price book a person writes: YAML into the facts of domain/prices.py."""
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import yaml
 
 from domain.errors import InputError
 from domain.money import Quote, check_currency, parse_quote
-from domain.period import Period, parse_instant
+from domain.period import Period, format_instant, parse_instant
 from domain.prices import ANY_SKU, DIMENSIONS, GapPolicy, GapRules, PriceBook, Rate, VramBasis, check_overlaps
 from domain.skus import SkuTable
 from domain.slugs import check_slug
@@ -23,12 +24,27 @@ _RATE_KEYS = {"dimension", "sku", "tenant", "project", "price", "unit", "basis",
 
 
 class _TextLoader(yaml.SafeLoader):
-    """YAML in which times stay text: a library that reads them drops the offset that we insist on."""
+    """YAML in which times stay text, and no key is written twice.
+
+    A library that reads times drops the offset that we insist on; of two keys it takes the last without a word.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are the library's
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """The mapping of the node; ConstructorError for a key that is there twice."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value!r} is written twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def read_price_book(path: Path, skus: SkuTable, known_skus: frozenset[str] = frozenset()) -> PriceBook:
@@ -71,6 +87,7 @@ class _Reader:
             self._problems.append("rates: cannot use a book without rates; write at least one")
             return None
         rates = tuple(filter(None, (self._rate(name, i, row) for i, row in enumerate(rows, start=1))))
+        self._check_names(rates)
         self._try("rates", check_overlaps, rates)
         self._check_overuse(rates)
         return PriceBook(name, str(currency), gaps, rates)
@@ -101,17 +118,18 @@ class _Reader:
         found = len(self._problems)
         self._keys(place, row, _RATE_KEYS, needed={"dimension", "sku", "price", "unit", "from"})
         dimension, sku = row.get("dimension"), str(row.get("sku"))
-        if dimension not in DIMENSIONS:
+        counts = DIMENSIONS.get(dimension) if isinstance(dimension, str) else None
+        if counts is None:
             self._problems.append(f"{place}: cannot price the dimension {dimension!r}; write {', '.join(DIMENSIONS)}")
         if sku != ANY_SKU and sku not in self._skus and sku.partition("/")[0] not in self._skus:
             self._problems.append(f"{place}: cannot find the SKU {sku!r}; write one of the SKU table, or add it there")
         quote = self._try(place, parse_quote, row.get("price"), row.get("unit"))
-        if quote is not None and dimension in DIMENSIONS and quote.basis != DIMENSIONS[dimension]:
+        if quote is not None and counts is not None and quote.basis != counts:
             self._problems.append(f"{place}: cannot price {dimension!r} per {quote.unit}")
         basis = self._basis(place, row, dimension)
         period = self._period(place, row)
-        tenant, project = row.get("tenant"), row.get("project")
-        if project is not None and tenant is None:
+        tenant, project = self._name(place, row, "tenant"), self._name(place, row, "project")
+        if project is not None and row.get("tenant") is None:
             self._problems.append(f"{place}: cannot use the project {project!r} without its tenant")
         if len(self._problems) > found or quote is None or period is None:
             return None
@@ -132,6 +150,14 @@ class _Reader:
             self._problems.append(f"{place}: cannot use the basis {basis!r}; write granted, used or max")
             return None
 
+    def _name(self, place: str, row: Mapping[str, Any], kind: str) -> str | None:
+        """Whom the rate is for; None is everybody."""
+        name = row.get(kind)
+        if name is None or isinstance(name, str):
+            return name and self._try(place, check_slug, kind, name)
+        self._problems.append(f"{place}: cannot use {name!r} as a {kind}; write its name, in quotes")
+        return None
+
     def _period(self, place: str, row: Mapping[str, Any]) -> tuple[int, int | None] | None:
         start_us = self._try(f"{place}, from", parse_instant, str(row.get("from", "")))
         end_us = self._try(f"{place}, to", parse_instant, str(row["to"])) if row.get("to") is not None else None
@@ -141,11 +167,21 @@ class _Reader:
             self._try(place, Period, start_us, end_us)
         return start_us, end_us
 
+    def _check_names(self, rates: tuple[Rate, ...]) -> None:
+        for rate_id, times in Counter(rate.rate_id for rate in rates).items():
+            if times > 1:
+                rate = next(each for each in rates if each.rate_id == rate_id)
+                self._problems.append(
+                    f"rates: cannot use {times} rates of {rate.dimension!r} from {format_instant(rate.start_us)} that "
+                    "differ in nothing but their end; keep one"
+                )
+
     def _check_overuse(self, rates: tuple[Rate, ...]) -> None:
         overuse = any(rate.dimension == "vram_overuse" for rate in rates)
-        if overuse and any(rate.basis is VramBasis.MAX for rate in rates):
+        if overuse and any(rate.basis in (VramBasis.MAX, VramBasis.USED) for rate in rates):
             self._problems.append(
-                "rates: cannot price vram_overuse beside vram with basis max, which holds it already; use basis granted"
+                "rates: cannot price vram_overuse beside vram with basis max or used, which hold it already; use basis "
+                "granted"
             )
 
     def _keys(self, place: str, content: Mapping[Any, Any], known: set[str], needed: set[str] = frozenset()) -> None:  # type: ignore[assignment]

@@ -145,8 +145,7 @@ def false_links(document: Document) -> Iterator[str]:
             continue
         path, _, anchor = target.partition("#")
         file = here / path if path else ROOT / document.path
-        text = document.text if not path else file.read_text("utf-8") if file.is_file() else ""
-        if not file.exists() or (anchor and anchor not in _anchors(text)):
+        if not file.exists() or (anchor and anchor not in _anchors(file.read_text("utf-8"))):
             yield target
 
 

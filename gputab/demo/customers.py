@@ -14,7 +14,7 @@ from domain.period import ceil_second
 from gputab.demo.jobs import Job
 
 # After the first second: time for the first jobs to begin, so that a granted card is there to be lost.
-_LOSS_AFTER_S = 16
+_LOSS_AFTER_S = 26
 _LOSS_SECONDS = 8
 _ASK_EVERY_S = 4
 
