@@ -16,6 +16,7 @@ HOUR_US = HOUR_S * MICROSECONDS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The instants that a calendar can name: years 1 to 9999 in UTC.
 _FIRST_S, _AFTER_S = -62_135_596_800, 253_402_300_800
+CALENDAR_END_US = _AFTER_S * MICROSECONDS
 _BELOW_A_MICROSECOND = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 
@@ -80,7 +81,7 @@ def parse_instant(text: str) -> int:
         instant_us = _parse_iso(text)
     else:
         instant_us = _parse_epoch(text, seconds)
-    if not _FIRST_S * MICROSECONDS <= instant_us < _AFTER_S * MICROSECONDS:
+    if not _FIRST_S * MICROSECONDS <= instant_us < CALENDAR_END_US:
         raise _unreachable(text)
     return instant_us
 

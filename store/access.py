@@ -8,8 +8,8 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, Connection, Row, insert, select, true, update
 from sqlalchemy.sql import ColumnExpressionArgument
 
-from domain.errors import AccessError, NotFoundError
-from domain.period import format_instant
+from domain.errors import AccessError, InputError, NotFoundError
+from domain.period import CALENDAR_END_US, format_instant
 from store.tables.access import audit, tokens
 
 _TOKEN_BYTES = 32
@@ -80,6 +80,8 @@ def create_token(
 ) -> NewToken:
     """Make a token good until `expires_us`; its secret is returned and only its hash is kept."""
     principal.require(Role.OPERATOR)
+    if expires_us >= CALENDAR_END_US:
+        raise InputError("cannot make a token that is good beyond the year 9999: choose fewer days")
     secret = secrets.token_urlsafe(_TOKEN_BYTES)
     token_id = f"tok_{secrets.token_hex(6)}"
     connection.execute(

@@ -29,7 +29,7 @@ BOOK = PriceBook("retail", "CNY", GapRules(), ())
 
 # Function -> (who may call it, further arguments). Whatever is not here makes the first test below fail.
 MATRIX: dict[Callable[..., Any], tuple[set[Role], dict[str, Any]]] = {
-    access.create_token: ({Role.OPERATOR}, {"role": Role.OPERATOR, "now_us": NOW_US, "expires_us": NOW_US}),
+    access.create_token: ({Role.OPERATOR}, {"role": Role.OPERATOR, "now_us": NOW_US, "expires_us": NOW_US + 1}),
     access.revoke_token: ({Role.OPERATOR}, {"token_id": "tok_1", "now_us": NOW_US}),
     access.list_tokens: ({Role.OPERATOR}, {}),
     tenants.create_tenant: (STAFF, {"tenant": "initech", "zone": "UTC", "currency": "CNY", "now_us": NOW_US}),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from domain.errors import AccessError, NotFoundError
+from domain.errors import AccessError, InputError, NotFoundError
 from store.access import Principal, Role, authenticate, create_token, list_tokens, revoke_token
 from store.database import Database
 from store.tables.access import audit, tokens
@@ -122,6 +122,17 @@ def test_making_and_revoking_is_on_record_without_the_secret(two_tenants: Databa
 @pytest.mark.parametrize("role", [Role.TENANT, Role.BILLING, Role.NODE])
 def test_only_an_operator_makes_tokens(two_tenants: Database, role: Role) -> None:
     with two_tenants.write() as connection, pytest.raises(AccessError) as refused:
-        create_token(connection, Principal("p", role), role=Role.OPERATOR, now_us=NOW_US, expires_us=NOW_US)
+        create_token(connection, Principal("p", role), role=Role.OPERATOR, now_us=NOW_US, expires_us=NOW_US + 1)
     assert refused.value.authenticated
     assert str(refused.value) == f"cannot do this with a {role} token: use one of role operator"
+
+
+@pytest.mark.parametrize("expires_us", [2**58, 2**70])
+def test_a_token_ends_within_the_calendar(
+    two_tenants: Database, operator: Principal, expires_us: int
+) -> None:
+    """One that ends beyond the year 9999 could not even be listed."""
+    with two_tenants.write() as connection:
+        with pytest.raises(InputError, match="^cannot make a token"):
+            create_token(connection, operator, role=Role.OPERATOR, now_us=NOW_US, expires_us=expires_us)
+        assert list_tokens(connection, operator) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.errors import InputError
 from domain.samples import SampleRun
-from domain.series import COLLECTOR_GARBAGE, GPU_BUSY, GPU_INFO, GPU_MEMORY_USED, GPU_UP, OWNER_MEMORY, Kind, Series
+from domain.series import GPU_BUSY, GPU_INFO, GPU_MEMORY_USED, GPU_UP, OWNER_MEMORY, Kind, Series
 from victoriametrics.encode import SAMPLES_PER_LINE, encode
 from victoriametrics.push import Pusher
 from victoriametrics.read import Export, Reader
@@ -271,5 +271,6 @@ def test_a_question_that_could_find_nothing_is_refused() -> None:
 
 
 def test_a_label_that_has_the_name_of_a_column_is_refused() -> None:
-    with pytest.raises(InputError, match="cannot read collector_garbage_total as a frame"):
-        Selector((COLLECTOR_GARBAGE,))
+    clashing = Series("gpu_test", "ratio", Kind.GAUGE, "its label would be a second column `series`", ("series",))
+    with pytest.raises(InputError, match="cannot read gpu_test as a frame"):
+        Selector((clashing,))

@@ -1,0 +1,153 @@
+"""Observations of a real VictoriaMetrics, and a window that is rated out of it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+from sqlalchemy import insert, update
+
+from domain.clock import FrozenClock, SystemClock
+from domain.errors import UnavailableError
+from domain.grants import Grant
+from domain.samples import SampleRun
+from domain.series import COLLECTOR_COMPLETE_UNTIL, CATALOGUE
+from machine.process import free_port
+from meter.evidence import CONTEXT_S
+from meter.observations import SAMPLE_COLUMNS, RecordedObservations
+from meter.stored_observations import StoredObservations
+from meter.windows import Outcome, WindowRater
+from store.database import Database
+from store.tables.capacity import device_periods, nodes
+from victoriametrics.encode import encode
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+
+US = 1_000_000
+DAY_S = 86_400
+
+
+@pytest.fixture
+def now_s() -> int:
+    return SystemClock().now_us() // US
+
+
+@pytest.fixture
+def push(victoriametrics_url: str, unique_node: str) -> Iterator[Callable[..., None]]:
+    """Pushes runs of the test's node and makes them visible; each is (series, labels, seconds, values)."""
+    with Pusher(victoriametrics_url) as pusher:
+
+        def pushed(*runs: tuple[str, dict[str, str], Any, Any]) -> None:
+            pusher.push(
+                encode(
+                    SampleRun(CATALOGUE[name], {"node": unique_node, **labels}, list(seconds), list(values))
+                    for name, labels, seconds, values in runs
+                )
+            )
+            pusher.flush()
+
+        yield pushed
+
+
+@pytest.fixture
+def stored(victoriametrics_url: str, now_s: int) -> Iterator[StoredObservations]:
+    """Observations by a clock that stands at `now_s`, looking back a day for marks."""
+    with Reader(victoriametrics_url) as reader:
+        yield StoredObservations(reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
+
+
+def test_samples_come_back_as_the_meter_takes_them(
+    push: Callable[..., None], stored: StoredObservations, unique_node: str, now_s: int
+) -> None:
+    """Only the series that evidence is made of, of the one node, at seconds of the half-open stretch."""
+    first = now_s - 100
+    push(
+        ("gpu_memory_used_bytes", {"gpu_uuid": "GPU-1"}, range(first, first + 5), [2**52 + 1] * 5),
+        ("gpu_owner_memory_bytes", {"gpu_uuid": "GPU-1", "owner": 'alloc:"a1"'}, [first], [7]),
+        ("gpu_busy_ratio", {"gpu_uuid": "GPU-1", "mig_uuid": "MIG-1"}, [first], [0.25]),
+        ("gpu_up", {"gpu_uuid": "GPU-1"}, [first], [0]),
+        ("gpu_temperature_celsius", {"gpu_uuid": "GPU-1"}, [first], [60]),
+    )
+    frame = stored.samples(unique_node, first, first + 3)
+    assert frame.schema == pl.Schema(SAMPLE_COLUMNS)
+    assert sorted(frame.rows()) == [
+        ("gpu_busy_ratio", "GPU-1", "MIG-1", "", first, 0.25),
+        *(("gpu_memory_used_bytes", "GPU-1", "", "", first + n, float(2**52 + 1)) for n in range(3)),
+        ("gpu_owner_memory_bytes", "GPU-1", "", 'alloc:"a1"', first, 7.0),
+        ("gpu_up", "GPU-1", "", "", first, 0.0),
+    ]
+    assert stored.samples(f"{unique_node}-other", first, first + 3).is_empty()
+
+
+def test_the_mark_is_the_latest_that_was_said(
+    push: Callable[..., None], stored: StoredObservations, unique_node: str, now_s: int
+) -> None:
+    """Looked for as far back as a window may wait, however long the collector has been silent."""
+    assert stored.complete_until_s(unique_node) is None
+    name = COLLECTOR_COMPLETE_UNTIL.name
+    push((name, {}, [now_s - DAY_S - 60], [now_s - DAY_S - 60]))
+    assert stored.complete_until_s(unique_node) is None
+    push((name, {}, [now_s - 50_000, now_s - 40_000], [now_s - 50_001, now_s - 40_001]))
+    assert stored.complete_until_s(unique_node) == now_s - 40_001
+    # A collector that started again with an older mark does not take anything back.
+    push((name, {}, [now_s - 30_000], [now_s - 45_000]))
+    assert stored.complete_until_s(unique_node) == now_s - 40_001
+
+
+def test_a_server_that_is_down_is_not_an_empty_one(unique_node: str, now_s: int) -> None:
+    """metering.md C38: one line with the address; a window is never taken for empty."""
+    url = f"http://127.0.0.1:{free_port()}"
+    with Reader(url) as reader:
+        stored = StoredObservations(reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
+        for ask in (lambda: stored.samples(unique_node, 0, 1), lambda: stored.complete_until_s(unique_node)):
+            with pytest.raises(UnavailableError, match=url) as refused:
+                ask()
+            assert "\n" not in str(refused.value)
+
+
+def test_a_window_out_of_the_store_is_the_window_out_of_memory(
+    ledger: Database,
+    make_rater: Callable[..., WindowRater],
+    put_grants: Callable[..., None],
+    make_grant: Callable[..., Grant],
+    push: Callable[..., None],
+    stored: StoredObservations,
+    unique_node: str,
+    now_s: int,
+) -> None:
+    """The same samples by both ways: equal charges and equal evidence; a third of a second's bytes come back whole."""
+    start_s = (now_s // 3_600 - 2) * 3_600
+    with ledger.write() as connection:
+        connection.execute(insert(nodes).values(node=unique_node, created_us=0, inventory_us=now_s * US))
+        connection.execute(update(device_periods).values(node=unique_node, start_us=start_s * US))
+    put_grants(
+        make_grant(
+            node=unique_node,
+            vram_bytes=10**9,
+            start_us=start_s * US,
+            end_us=(start_s + 3_000) * US,
+        )
+    )
+    seconds = [start_s + second for second in range(3_600) if second % 100 != 99]
+    used = [1_234_567_891 + second % 7 for second in seconds]
+    push(
+        ("gpu_up", {"gpu_uuid": "GPU-1"}, seconds, [1] * len(seconds)),
+        ("gpu_memory_used_bytes", {"gpu_uuid": "GPU-1"}, seconds, used),
+        (COLLECTOR_COMPLETE_UNTIL.name, {}, [start_s + 3_700], [start_s + 3_700]),
+    )
+    frame = pl.DataFrame(
+        [(name, "GPU-1", "", "", second, float(value)) for name, values in (("gpu_up", [1] * len(seconds)), ("gpu_memory_used_bytes", used)) for second, value in zip(seconds, values, strict=True)],
+        schema=SAMPLE_COLUMNS,
+        orient="row",
+    )
+    in_memory = RecordedObservations({unique_node: frame}, {unique_node: start_s + 3_600 + CONTEXT_S})
+    results = [
+        make_rater(observations).rate_window(unique_node, start_s * US, now_s * US)
+        for observations in (stored, in_memory)
+    ]
+    assert results[0] == results[1]
+    assert results[0].outcome is Outcome.SETTLED
+    (vram,) = [each for each in results[0].charges if each.dimension == "vram"]
+    overuse = sum(value - 10**9 for second, value in zip(seconds, used, strict=True) if second < start_s + 3_000)
+    assert vram.quantity == 3_000 * 10**9 + overuse
+    assert (vram.measured_seconds, vram.bridged_seconds, vram.covered_seconds) == (2_970, 30, 2_970)
