@@ -64,7 +64,7 @@ def window_rater(config: Settings, database: Database, principal: Principal) -> 
     """The meter over the sample store of the settings."""
     with Reader(config.victoriametrics_url) as reader:
         lookback_s = (config.settle_deadline_hours + 1) * HOUR_S
-        observations = StoredObservations(reader, lookback_s=lookback_s, clock=clock())
+        observations = StoredObservations(config.victoriametrics_url, reader, lookback_s=lookback_s, clock=clock())
         rules = SettleRules(
             grace_us=config.settle_grace_seconds * MICROSECONDS, deadline_us=config.settle_deadline_hours * HOUR_US
         )

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, select
 
+from domain.errors import InputError
 from domain.period import HOUR_US, Period, day_start_us
 from meter.invoices import Invoice, draft_invoice
 from meter.ledger_store import NO_NODE, Window, load_charges
@@ -17,7 +18,10 @@ from store.tenants import load_tenant
 
 
 def load_draft(connection: Connection, principal: Principal, tenant: str, first_date: str, last_date: str) -> Invoice:
-    """The draft over billing dates (YYYY-MM-DD), both included; NotFoundError for a tenant that is not seen."""
+    """The draft over billing dates (YYYY-MM-DD), both included; NotFoundError for a tenant that is not seen.
+
+    InputError for days that reach beyond the calendar.
+    """
     who = load_tenant(connection, principal, tenant)
     its_charges = load_charges(connection, principal, tenant=tenant, first_date=first_date, last_date=last_date)
     rates = load_rates(connection, principal, {each.rate_id for each in its_charges if each.rate_id})
@@ -26,8 +30,13 @@ def load_draft(connection: Connection, principal: Principal, tenant: str, first_
 
 
 def _days(first_date: str, last_date: str, zone: ZoneInfo) -> Period:
-    after = date.fromisoformat(last_date) + timedelta(days=1)
-    return Period(day_start_us(date.fromisoformat(first_date), zone), day_start_us(after, zone))
+    first, last = date.fromisoformat(first_date), date.fromisoformat(last_date)
+    try:
+        return Period(day_start_us(first, zone), day_start_us(last + timedelta(days=1), zone))
+    except OverflowError as error:
+        raise InputError(
+            f"cannot invoice the days {first_date!r} to {last_date!r}: they reach beyond the years 1 to 9999"
+        ) from error
 
 
 def _held_windows(

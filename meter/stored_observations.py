@@ -5,6 +5,7 @@ import polars as pl
 from domain.clock import MICROSECONDS, Clock
 from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
 from meter.observations import SAMPLE_COLUMNS
+from victoriametrics.launcher import check_flags
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
@@ -15,20 +16,33 @@ _SERIES = (GPU_UP, GPU_BUSY, GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE)
 class StoredObservations:
     """`Observations` of a VictoriaMetrics server."""
 
-    def __init__(self, reader: Reader, *, lookback_s: int, clock: Clock) -> None:
-        """`lookback_s` before now is how far back a completeness mark is looked for."""
+    def __init__(self, url: str, reader: Reader, *, lookback_s: int, clock: Clock) -> None:
+        """`lookback_s` before now is how far back a completeness mark is looked for.
+
+        The server at `url`, which `reader` asks, is checked before the first question: one that is too old, or
+        merges samples over more than a second, would make wrong bills. Raises UnavailableError then.
+        """
+        self._url = url
+        self._is_checked = False
         self._reader = reader
         self._lookback_s = lookback_s
         self._clock = clock
 
     def samples(self, node: str, start_s: int, end_s: int) -> pl.DataFrame:
         """Every sample of the node's cards at seconds in [start_s, end_s)."""
+        self._check()
         selector = Selector(_SERIES, {"node": node})
         return self._reader.export(selector, start_s, end_s).frame.select(list(SAMPLE_COLUMNS))
 
     def complete_until_s(self, node: str) -> int | None:
         """The latest mark of the node within the lookback."""
+        self._check()
         mark = Selector((COLLECTOR_COMPLETE_UNTIL,), {"node": node}).expression
         now_s = self._clock.now_us() // MICROSECONDS
         found = self._reader.instant(f"max(max_over_time({mark}[{self._lookback_s}s]))", now_s)
         return int(found[0].values[-1]) if found else None
+
+    def _check(self) -> None:
+        if not self._is_checked:
+            check_flags(self._url)
+            self._is_checked = True

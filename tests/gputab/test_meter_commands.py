@@ -174,9 +174,3 @@ def test_cards_are_metered_out_of_the_store_and_followed_until_stopped(
     assert rows == [(600, 100)]
 
 
-@pytest.mark.usefixtures("ledger")
-def test_follow_takes_no_period(gputab: Gputab) -> None:
-    """Half a period beside --follow would be ignored without a word."""
-    for words in ("--follow --from 0", "--follow --to 10"):
-        refused = gputab("meter", "run", *words.split())
-        assert refused.code == 2

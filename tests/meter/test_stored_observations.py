@@ -53,7 +53,7 @@ def push(victoriametrics_url: str, unique_node: str) -> Iterator[Callable[..., N
 def stored(victoriametrics_url: str, now_s: int) -> Iterator[StoredObservations]:
     """Observations by a clock that stands at `now_s`, looking back a day for marks."""
     with Reader(victoriametrics_url) as reader:
-        yield StoredObservations(reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
+        yield StoredObservations(victoriametrics_url, reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
 
 
 def test_samples_come_back_as_the_meter_takes_them(
@@ -98,7 +98,7 @@ def test_a_server_that_is_down_is_not_an_empty_one(unique_node: str, now_s: int)
     """metering.md C38: one line with the address; a window is never taken for empty."""
     url = f"http://127.0.0.1:{free_port()}"
     with Reader(url) as reader:
-        stored = StoredObservations(reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
+        stored = StoredObservations(url, reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
         for ask in (lambda: stored.samples(unique_node, 0, 1), lambda: stored.complete_until_s(unique_node)):
             with pytest.raises(UnavailableError, match=url) as refused:
                 ask()
