@@ -99,10 +99,14 @@ def format_nano(amount_nano: int) -> str:
 
 
 # ISO 4217 currencies without a minor unit of a hundredth; all others have two decimals.
+_WITHOUT_DECIMALS = (
+    *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG"),
+    *("RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
+)
 _MINOR_DIGITS = {
-    **dict.fromkeys("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(), 0),
-    **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
-    **dict.fromkeys("CLF UYW".split(), 4),
+    **dict.fromkeys(_WITHOUT_DECIMALS, 0),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
+    **dict.fromkeys(("CLF", "UYW"), 4),
 }
 
 

@@ -1,34 +1,56 @@
 """The `gputab` command: every group of commands, in the order of the pipeline."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from domain.errors import GputabError, InputError
 from gputab.commands import alloc, allocations, bills, collect, database, demo, meter, prices, samples, serve, tenants
 from gputab.output import say
 
+
+class PipelineGroup(TyperGroup):
+    """Lists the commands in the order data flows, which is the order they are added in."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
+        """The names, in that order."""
+        return list(PIPELINE)
+
+
 app = typer.Typer(
     name="gputab",
+    cls=PipelineGroup,
     help="The taximeter for rented GPUs: collect, grant, meter, invoice.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(database.app, name="db")
-app.add_typer(tenants.tenant_app, name="tenant")
-app.add_typer(tenants.token_app, name="token")
-app.add_typer(prices.app, name="prices")
-app.command("collect")(collect.collect)
-app.add_typer(samples.app, name="samples")
-app.command("allocator")(serve.serve)
-app.add_typer(alloc.app, name="alloc")
-app.add_typer(allocations.app, name="allocations")
-app.add_typer(meter.app, name="meter")
-app.command("usage")(bills.usage)
-app.command("invoice")(bills.invoice)
-app.command("demo")(demo.demo)
+
+# Name -> a group of commands, or one command.
+PIPELINE: dict[str, typer.Typer | Callable[..., None]] = {
+    "demo": demo.demo,
+    "db": database.app,
+    "tenant": tenants.tenant_app,
+    "token": tenants.token_app,
+    "collect": collect.collect,
+    "samples": samples.app,
+    "allocator": serve.serve,
+    "alloc": alloc.app,
+    "allocations": allocations.app,
+    "prices": prices.app,
+    "meter": meter.app,
+    "usage": bills.usage,
+    "invoice": bills.invoice,
+}
+for _name, _part in PIPELINE.items():
+    if isinstance(_part, typer.Typer):
+        app.add_typer(_part, name=_name)
+    else:
+        app.command(_name)(_part)
 
 
 def main() -> None:

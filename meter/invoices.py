@@ -46,8 +46,8 @@ class Invoice:
     """A draft over billing dates `first_date` to `last_date`, both included.
 
     `rated_until_us` is the instant up to which every window the tenant held something in is rated; None where none
-    is, or it held nothing. `settled` is true when all of those windows have settled. Coverage is of seconds granted on known
-    devices: None where there are none.
+    is, or it held nothing. `settled` is true when all of those windows have settled. Coverage is of seconds granted
+    on known devices: None where there are none.
     """
 
     tenant: str

@@ -17,7 +17,7 @@ from domain.units import format_gib
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
 
-app = typer.Typer(help="Ask for cards, shares and MIG instances; see them; give them back.", no_args_is_help=True)
+app = typer.Typer(help="Take, see and give back capacity.", no_args_is_help=True)
 
 _COLUMNS = {
     "allocation": "allocation",

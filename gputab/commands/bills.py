@@ -24,7 +24,7 @@ def usage(
     by: Annotated[str, typer.Option(help="columns to group by, with commas; none: one total")] = "tenant",
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Granted and used quantities of any interval, exact to the second."""
+    """Granted and used quantities of any interval."""
     period = Period(parse_instant(start), parse_instant(end))
     columns = parse_grouping(by)
     config, principal = composition.settings(), Principal.local_operator()

@@ -37,7 +37,10 @@ def collect(
     world: Annotated[Path | None, typer.Option(help="for the simulator: the file that says what happens")] = None,
     node: Annotated[str | None, typer.Option(help="the node to collect as; default: the setting 'node'")] = None,
 ) -> None:
-    """Read every card of this node once a second and deliver it, until stopped (Ctrl-C, SIGTERM)."""
+    """Sample the cards of this node every second.
+
+    Delivers until it is stopped (Ctrl-C, SIGTERM), and then what it still has.
+    """
     _log_to_stderr()
     config = composition.settings()
     name = check_name("node", node or config.node)

@@ -14,7 +14,10 @@ from gputab.demo.run import run_demo
 def demo(
     duration: Annotated[int | None, typer.Option(min=1, help="live seconds; default: until Ctrl-C")] = None,
 ) -> None:
-    """Collect, grant, meter and bill a simulated fleet, and prove the bill; Ctrl-C stops everything."""
+    """Run the whole pipe on this machine and prove its bill.
+
+    On the machine's own cards where a driver finds some, else on a simulated fleet. Ctrl-C stops everything.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
     code = run_demo(composition.settings(), duration, composition.clock(), Console())
     raise typer.Exit(code)

@@ -1,6 +1,7 @@
 """Billing days of a zone: each instant in exactly one, each border the zone's own midnight."""
 
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -111,7 +112,7 @@ def test_the_days_of_a_period_cover_it_however_it_was_cut(
     end_us = start_us + length_us
     inner = sorted({start_us, end_us, *(start_us + cut for cut in cuts if cut < length_us)})
     whole = _seconds_by_day(tenant, [Period(start_us, end_us)])
-    parts = _seconds_by_day(tenant, [Period(a, b) for a, b in zip(inner, inner[1:], strict=False)])
+    parts = _seconds_by_day(tenant, [Period(a, b) for a, b in pairwise(inner)])
     assert whole == parts
     assert sum(whole.values()) == Period(start_us, end_us).seconds
 
@@ -144,13 +145,13 @@ def test_a_month_lies_between_the_zones_own_midnights(month: str, zone: str, sta
 
 @pytest.mark.parametrize("month", ["", "2026", "2026-13", "2026-00", "2026-1", "26-01", "2026-01-01", "9999-12"])
 def test_what_is_no_month_is_refused(month: str) -> None:
-    with pytest.raises(InputError, match="^cannot read .* as a month: write YYYY-MM"):
+    with pytest.raises(InputError, match=r"^cannot read .* as a month: write YYYY-MM"):
         month_period(month, ZoneInfo("UTC"))
 
 
 @pytest.mark.parametrize("name", ["", "Mars/Olympus", "../etc/passwd", "/etc/passwd", "Europe", "UTC\0"])
 def test_what_is_no_zone_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="^cannot find the time zone .*IANA name"):
+    with pytest.raises(InputError, match=r"^cannot find the time zone .*IANA name"):
         billing_zone(name)
 
 

@@ -161,7 +161,7 @@ def test_of_equal_remainders_the_earlier_line_is_served_first() -> None:
 def test_a_card_of_72_a_day_splits_into_72() -> None:
     """metering.md A6: 2 h x 4/7, 6 h x 1/7, 2 h x 2/7 and the rest of a $72 day, in cents."""
     parts = [Fraction(72 * 2 * 4, 24 * 7), Fraction(72 * 6, 24 * 7), Fraction(72 * 2 * 2, 24 * 7)]
-    exact = [round_half_even(part * NANO) for part in (*parts, 72 - sum(parts))]
+    exact = [round_half_even(part * NANO) for part in (*parts, Fraction(72) - sum(parts))]
     cents = [line // 10_000_000 for line in largest_remainder(exact, 10_000_000)]
     assert cents == [343, 257, 171, 6_429]
 

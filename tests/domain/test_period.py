@@ -1,6 +1,7 @@
 """Instants and half-open intervals: what is read, what is refused, and that neighbours never share a second."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,7 @@ def test_a_time_is_read_to_the_microsecond(text: str, expected_us: int) -> None:
 )
 def test_what_is_not_one_exact_instant_is_refused_and_quoted(text: str) -> None:
     """Neither guessed, nor cut to microseconds, nor accepted where no calendar reaches."""
-    with pytest.raises(InputError, match="^cannot ") as refused:
+    with pytest.raises(InputError, match=r"^cannot ") as refused:
         parse_instant(text)
     assert repr(text) in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -103,7 +104,7 @@ def test_a_period_holds_the_whole_seconds_whose_instant_lies_in_it(start_us: int
 @given(st.lists(_instants, min_size=2, max_size=20))
 def test_neighbours_never_share_a_second_and_lose_none(cuts: list[int]) -> None:
     cuts.sort()
-    parts = [Period(start, end) for start, end in zip(cuts, cuts[1:], strict=False)]
+    parts = [Period(start, end) for start, end in pairwise(cuts)]
     assert sum(part.seconds for part in parts) == Period(cuts[0], cuts[-1]).seconds
 
 

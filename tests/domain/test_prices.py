@@ -1,6 +1,7 @@
 """Which rate is in force: the most specific one, second by second, and no two that contradict each other."""
 
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -98,7 +99,7 @@ def _books(draw: st.DrawFn) -> PriceBook:
     rates: list[Rate] = []
     for scope in draw(st.lists(st.sampled_from(LADDER), unique_by=lambda rate: rate.rate_id, max_size=5)):
         cuts = sorted(draw(st.lists(st.integers(-5, 40), min_size=2, max_size=6, unique=True)))
-        for index, (start, end) in enumerate(zip(cuts, cuts[1:], strict=False)):
+        for index, (start, end) in enumerate(pairwise(cuts)):
             if draw(st.booleans()):
                 last = index == len(cuts) - 2 and draw(st.booleans())
                 rates.append(_rate(scope.sku, scope.tenant, scope.project, start, None if last else end))
@@ -113,17 +114,17 @@ def test_pieces_are_what_each_second_says(book: PriceBook, start_s: int, length_
     by_second = [rate for first, after, rate in pieces for _ in range(first, after)]
     assert by_second == [_by_hand(book, second) for second in range(start_s, start_s + length_s)]
     assert [first for first, _, _ in pieces][1:] == [after for _, after, _ in pieces][:-1]
-    assert all(left[2] is not right[2] for left, right in zip(pieces, pieces[1:], strict=False))
+    assert all(left[2] is not right[2] for left, right in pairwise(pieces))
     check_overlaps(book.rates)
 
 
 def _by_hand(book: PriceBook, second_s: int) -> Rate | None:
     for scope in LADDER:
         for rate in book.rates:
-            ends = rate.end_us is None or second_s * US < rate.end_us
-            if (rate.sku, rate.tenant, rate.project) == (scope.sku, scope.tenant, scope.project):
-                if rate.start_us <= second_s * US and ends:
-                    return rate
+            is_that = (rate.sku, rate.tenant, rate.project) == (scope.sku, scope.tenant, scope.project)
+            is_on = rate.start_us <= second_s * US and (rate.end_us is None or second_s * US < rate.end_us)
+            if is_that and is_on:
+                return rate
     return None
 
 
@@ -143,7 +144,7 @@ def test_an_empty_period_has_no_pieces() -> None:
 )
 def test_two_rates_of_one_scope_at_one_time_are_refused(earlier: Rate, later: Rate) -> None:
     for order in ([earlier, later], [later, earlier]):
-        with pytest.raises(InputError, match="cannot use two rates for 'gpu' of .* end the first with `to`"):
+        with pytest.raises(InputError, match=r"cannot use two rates for 'gpu' of .* end the first with `to`"):
             check_overlaps(order)
 
 

@@ -73,13 +73,13 @@ def test_an_empty_table_names_every_card_itself(tmp_path: Path) -> None:
 )
 def test_a_row_that_cannot_be_sold_is_refused(tmp_path: Path, row: str) -> None:
     """Among them names that a price book would read as any SKU, or as a card with a MIG profile."""
-    with pytest.raises(InputError, match="^cannot use "):
+    with pytest.raises(InputError, match=r"^cannot use "):
         _table(tmp_path, f"[[sku]]\n{row}\n")
 
 
 @pytest.mark.parametrize("text", ["sku = 5\n", "[sku]\nname = 'a'\n", "sku = ['a']\n", "skus = []\n"])
 def test_a_table_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="^cannot use the SKU "):
+    with pytest.raises(InputError, match=r"^cannot use the SKU "):
         _table(tmp_path, text)
 
 
@@ -90,7 +90,7 @@ def test_a_model_of_two_names_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_or_no_toml_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read the SKU table .*nowhere.toml"):
+    with pytest.raises(InputError, match=r"cannot read the SKU table .*nowhere.toml"):
         load_skus(tmp_path / "nowhere.toml")
     with pytest.raises(InputError, match="cannot read the SKU table"):
         _table(tmp_path, "[[sku]\n")

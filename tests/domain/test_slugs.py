@@ -15,7 +15,7 @@ def test_a_slug_is_returned(text: str) -> None:
     "text", ["", "-acme", "acme-", "Acme", "a b", "a/b", "a" * 65, "acme\n", "ácme", "а", "a;drop", "..", "_"]
 )
 def test_what_is_no_slug_is_refused_and_quoted(text: str) -> None:
-    with pytest.raises(InputError, match="^cannot use .* as a tenant: 1 to 64 ") as refused:
+    with pytest.raises(InputError, match=r"^cannot use .* as a tenant: 1 to 64 ") as refused:
         check_slug("tenant", text)
     assert repr(text) in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -28,5 +28,5 @@ def test_a_name_is_returned(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "/etc", "a/", "a b", "a\n", "a" * 129, "a'b", 'a"b', "é"])
 def test_what_is_no_name_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="^cannot use .* as a node: 1 to 128 "):
+    with pytest.raises(InputError, match=r"^cannot use .* as a node: 1 to 128 "):
         check_name("node", text)

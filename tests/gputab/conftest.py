@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -62,25 +63,46 @@ def gputab(place: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Pri
     return ran
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory with a ledger, made by commands once, to be copied."""
+    folder = tmp_path_factory.mktemp("template")
+    (folder / "retail.yaml").write_text(BOOK, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
+            patch.delenv(name)
+        patch.chdir(folder)
+        for words in (
+            "db upgrade",
+            "tenant create acme --currency CNY --zone Asia/Shanghai --project vision",
+            "prices load retail.yaml",
+            "tenant assign acme retail --from 2026-01-01T00:00:00Z",
+        ):
+            assert run(words.split()) == 0
+    return folder
+
+
 @pytest.fixture
-def ledger(gputab: Callable[..., Printed], place: Path) -> Path:
+def ledger(template: Path, place: Path) -> Path:
     """A migrated ledger with the tenant acme, in UTC+8, rated by `retail`; the file of the book is retail.yaml."""
-    (place / "retail.yaml").write_text(BOOK, "utf-8")
-    for words in (
-        "db upgrade",
-        "tenant create acme --currency CNY --zone Asia/Shanghai --project vision",
-        "prices load retail.yaml",
-        "tenant assign acme retail --from 2026-01-01T00:00:00Z",
-    ):
-        assert gputab(*words.split()).code == 0
+    copytree(template, place, dirs_exist_ok=True)
     return place / ".gputab" / "gputab.db"
 
 
 @pytest.fixture
 def record(gputab: Callable[..., Printed], place: Path) -> Callable[..., None]:
     """Imports allocation rows of acme, each a mapping of columns to cells."""
-    columns = "allocation,tenant,project,node,gpu_uuid,model,kind,milli_gpu,vram_mib,mig_profile,start,end".split(",")
-    plain = {"tenant": "acme", "project": "vision", "model": "NVIDIA GeForce RTX 4090", "kind": "whole", "vram_mib": "24564"}
+    columns = (
+        *("allocation", "tenant", "project", "node", "gpu_uuid", "model", "kind"),
+        *("milli_gpu", "vram_mib", "mig_profile", "start", "end"),
+    )
+    plain = {
+        "tenant": "acme",
+        "project": "vision",
+        "model": "NVIDIA GeForce RTX 4090",
+        "kind": "whole",
+        "vram_mib": "24564",
+    }
 
     def recorded(*rows: dict[str, str]) -> None:
         lines = [",".join(columns), *(",".join({**plain, **row}.get(column, "") for column in columns) for row in rows)]

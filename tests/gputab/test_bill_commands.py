@@ -82,9 +82,7 @@ def test_usage_of_nothing_is_an_empty_list(gputab: Gputab) -> None:
         ("--from 0 --to 10 --by colour", "cannot group by 'colour': use tenant, project"),
     ],
 )
-def test_an_interval_that_cannot_be_read_is_exit_code_2_and_one_line(
-    gputab: Gputab, words: str, problem: str
-) -> None:
+def test_an_interval_that_cannot_be_read_is_exit_code_2_and_one_line(gputab: Gputab, words: str, problem: str) -> None:
     refused = gputab("usage", *words.split())
     assert (refused.code, refused.out) == (2, "")
     assert refused.line.startswith(f"gputab: {problem}")

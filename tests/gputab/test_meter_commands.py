@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def test_a_run_prints_each_window_and_the_next_one_changes_nothing(
     first = gputab("meter", "run", *PERIOD, "--format", "json")
     assert (first.code, first.err) == (0, "")
     every = {"state": "settled", "unpriced_seconds": 0, "residual": 0, "charges": 2}
-    assert [{key: value for key, value in row.items() if key not in ("node", "amount")} for row in first.data["rows"]] == [
+    assert [
+        {key: value for key, value in row.items() if key not in ("node", "amount")} for row in first.data["rows"]
+    ] == [
         {**every, "window": "2026-03-31T15:00:00Z", "rated_until": "2026-03-31T16:00:00Z"},
         {**every, "window": "2026-03-31T16:00:00Z", "rated_until": "2026-03-31T17:00:00Z"},
     ]
@@ -53,7 +56,7 @@ def test_any_cut_of_the_period_gives_the_same_rows(gputab: Gputab, ledger: Path,
         for table in ("charges", "evidence", "windows"):
             connection.execute(f"DELETE FROM {table}")
     cuts = ["2026-03-31T15:00:00Z", "2026-03-31T15:45:00Z", "2026-03-31T16:00:01Z", "2026-03-31T17:00:00Z"]
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         assert gputab("meter", "run", "--from", start, "--to", end).code == 0
     assert _bill_rows(ledger) == whole
 
@@ -131,7 +134,7 @@ def test_cards_are_metered_out_of_the_store_and_followed_until_stopped(
     unique_node: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Samples by `samples import`, a grant by `allocations import`; `--follow` rates what is due and ends by SIGTERM."""
+    """Samples by `samples import`, a grant by `allocations import`; `--follow` rates what is due until SIGTERM."""
     monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", victoriametrics_url)
     start_s = (SystemClock().now_us() // US // HOUR_S - 100) * HOUR_S
     lines = ["time,node,gpu_uuid,gpu_memory_used_bytes"]
@@ -170,7 +173,7 @@ def test_cards_are_metered_out_of_the_store_and_followed_until_stopped(
     # Past the deadline, so settled; no inventory ever covered the card.
     assert [(row["node"], row["state"], row["charges"]) for row in run] == [(unique_node, "settled", 2)]
     with closing(sqlite3.connect(ledger)) as connection:
-        rows = connection.execute("SELECT measured_seconds, free_seconds FROM charges WHERE dimension = 'gpu'").fetchall()
+        rows = connection.execute(
+            "SELECT measured_seconds, free_seconds FROM charges WHERE dimension = 'gpu'"
+        ).fetchall()
     assert rows == [(600, 100)]
-
-

@@ -53,7 +53,9 @@ def test_loading_twice_adds_nothing(gputab: Gputab, ledger: Path) -> None:
 
 def test_a_new_price_ends_the_old_one(gputab: Gputab, place: Path, ledger: Path) -> None:
     text = (place / "retail.yaml").read_text("utf-8")
-    ended = text.replace("+08:00}\n  - {dimension: vram", "+08:00, to: 2026-05-01T00:00:00+08:00}\n  - {dimension: vram")
+    ended = text.replace(
+        "+08:00}\n  - {dimension: vram", "+08:00, to: 2026-05-01T00:00:00+08:00}\n  - {dimension: vram"
+    )
     new = '  - {dimension: gpu, sku: rtx4090-24g, price: "1.98", unit: GPU-hour, from: 2026-05-01T00:00:00+08:00}\n'
     (place / "retail.yaml").write_text(ended + new, "utf-8")
     assert gputab("prices", "load", "retail.yaml").line == "loaded the book 'retail': 1 rates added, 1 ended"

@@ -71,7 +71,7 @@ def test_a_meter_that_has_seen_less_gives_way_to_one_that_settled_meanwhile(
         rate_at(more, 3_700)
         states.append(everything())
 
-    with pytest.raises(ConflictError, match="^cannot rate the window 'n1' .*run again"):
+    with pytest.raises(ConflictError, match=r"^cannot rate the window 'n1' .*run again"):
         rate_at(_Meanwhile(fewer, other_settles), 3_700)
     assert {name: everything()[name] for name in states[0]} == states[0]
     assert _gpu_seconds(ledger) == 2_000

@@ -1,6 +1,7 @@
 """Promise 1: every second of a card is in one state, and what is not shows as a residual."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -328,7 +329,7 @@ def _legal_worlds(draw: st.DrawFn) -> dict[str, Any]:
     takes = [
         (lane, start / US, end / US, draw(st.booleans()))
         for lane, cuts in enumerate(lanes)
-        for start, end in zip(cuts, cuts[1:], strict=False)
+        for start, end in pairwise(cuts)
         if draw(st.booleans())
     ]
     return {
@@ -341,7 +342,11 @@ def _legal_worlds(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(world=_legal_worlds())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples * 60 // 100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_the_seven_states_of_every_legal_world_sum_to_its_cards(
     observe: Observe,
     make_card: Callable[..., DevicePeriod],

@@ -44,7 +44,7 @@ def _values(evidence: Evidence, quantity: str, hour_s: int) -> list[tuple[str, s
 
 def test_a_hole_is_not_a_zero(observe: Observe, use_of: UseOf, hour_s: int) -> None:
     """Promise 5: seconds without a reading have no run of the quantity; a reading of zero has one."""
-    evidence = observe([*use_of(range(0, 5)), *use_of(range(8, 10), 0)])
+    evidence = observe([*use_of(range(5)), *use_of(range(8, 10), 0)])
     assert _values(evidence, "vram_used", hour_s) == [("GPU-1", "", "", 0, 5, GIB), ("GPU-1", "", "", 8, 2, 0)]
 
 
@@ -52,7 +52,7 @@ def test_a_reading_of_a_lost_card_is_not_valid(
     observe: Observe, use_of: UseOf, hour_s: int, presence: Callable[..., Any]
 ) -> None:
     """Whatever a lost card still says of its memory, and whatever its instances say."""
-    rows = [*use_of(range(0, 3)), *use_of(range(0, 3), mig="MIG-1"), ("gpu_up", "GPU-1", "", "", 1, 0)]
+    rows = [*use_of(range(3)), *use_of(range(3), mig="MIG-1"), ("gpu_up", "GPU-1", "", "", 1, 0)]
     evidence = observe(rows, end=3)
     assert presence(evidence)[1] is Presence.LOST
     assert presence(evidence, mig="MIG-1")[1] is Presence.LOST
@@ -136,6 +136,15 @@ def test_owners_and_instances_are_kept_apart(observe: Observe, use_of: UseOf, ho
         ("GPU-1", "", "alloc:a1", 0, 1, 3),
         ("GPU-1", "MIG-1", "", 0, 1, 7),
     ]
+
+
+def test_an_owner_that_was_not_named_used_nothing_only_where_owners_were_told_apart(
+    observe: Observe, use_of: UseOf, hour_s: int
+) -> None:
+    """Missing is not zero: seconds in which the collector told owners apart are on record, and no others."""
+    rows = [*use_of(range(6)), *use_of([1, 2], 3, owner="alloc:a1"), *use_of([2, 4], 0, owner="unattributed")]
+    attributed = _values(observe(rows), "attributed", hour_s)
+    assert attributed == [("GPU-1", "", "", 1, 2, 1), ("GPU-1", "", "", 4, 1, 1)]
 
 
 def test_a_ratio_is_kept_in_millionths(observe: Observe, hour_s: int) -> None:
@@ -251,19 +260,19 @@ def test_evidence_that_was_touched_or_lost_is_refused(observe: Observe, use_of: 
     evidence, other = observe(use_of(range(5))), observe(use_of(range(6)))
     path = tmp_path / "n1.parquet"
     write_evidence(other, path)
-    with pytest.raises(UnavailableError, match="^cannot use the evidence '.*n1.parquet': its digest is .*backup$"):
+    with pytest.raises(UnavailableError, match=r"^cannot use the evidence '.*n1.parquet': its digest is .*backup$"):
         read_evidence(path, "n1", evidence.period, evidence.digest)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UnavailableError, match="^cannot read the evidence '.*n1.parquet'.*from a backup$") as refused:
+    with pytest.raises(UnavailableError, match=r"^cannot read the evidence '.*n1.parquet'.*from a backup$") as refused:
         read_evidence(path, "n1", evidence.period, other.digest)
     assert "\n" not in str(refused.value)
-    with pytest.raises(UnavailableError, match="^cannot read the evidence '.*nowhere'"):
+    with pytest.raises(UnavailableError, match=r"^cannot read the evidence '.*nowhere'"):
         read_evidence(tmp_path / "nowhere", "n1", evidence.period, evidence.digest)
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(observe: Observe, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
-    with pytest.raises(UnavailableError, match="^cannot write evidence to '.*n1.parquet': "):
+    with pytest.raises(UnavailableError, match=r"^cannot write evidence to '.*n1.parquet': "):
         write_evidence(observe(), tmp_path / "file" / "n1.parquet")
 
 

@@ -113,7 +113,8 @@ def test_the_longest_bridge_lies_within_the_context(observe: Observe, gaps: Call
 
 def test_what_runs_off_the_end_of_what_is_known_is_not_bridged(observe: Observe, gaps: Callable[..., str]) -> None:
     """Neither before the first sample nor after the last: there is no second end to the bridge."""
-    assert gaps(observe(_rows("..xx.."), end=6), GapRules(bridge_seconds=30)) == "FFMMFF"
+    for bridge_seconds in (30, 99):
+        assert gaps(observe(_rows("..xx.."), end=6), GapRules(bridge_seconds=bridge_seconds)) == "FFMMFF"
 
 
 def test_instances_are_judged_apart_from_their_card(observe: Observe, use_of: UseOf, gaps: Callable[..., str]) -> None:

@@ -86,9 +86,7 @@ def test_a_window_and_its_charges_come_back_as_they_were(
     assert _stored(ledger) == [record, CHARGE]
 
 
-def test_charges_take_the_place_of_those_before_and_of_no_others(
-    ledger: Database, save: Callable[..., None]
-) -> None:
+def test_charges_take_the_place_of_those_before_and_of_no_others(ledger: Database, save: Callable[..., None]) -> None:
     """Those of another hour and of another node stay."""
     later = replace(OPEN, start_us=OPEN.start_us + HOUR_US, rated_until_us=OPEN.rated_until_us + HOUR_US)
     kept = [replace(CHARGE, window_start_us=later.start_us), replace(CHARGE, node="n2")]
@@ -130,7 +128,7 @@ def test_a_window_only_moves_on(
     save(before, CHARGE, frozen=FILE if before.state != "open" else None)
     rows = everything()
     if is_refused:
-        with pytest.raises(ConflictError, match="^cannot rate the window 'n1' '2026-03-01T10:00:00Z': another meter"):
+        with pytest.raises(ConflictError, match=r"^cannot rate the window 'n1' '2026-03-01T10:00:00Z': another meter"):
             save(after, replace(CHARGE, allocation="a2"))
         assert everything() == rows
     else:
@@ -156,7 +154,9 @@ def test_a_charges_name_hashes_what_it_is_for_and_nothing_else(ledger: Database,
     assert len({CHARGE.charge_id, *(replace(CHARGE, **{name: changed[name]}).charge_id for name in keys)}) == 8
     assert replace(CHARGE, amount_nano=9, granted_seconds=1, sku="x", project="q").charge_id == CHARGE.charge_id
     # A separator keeps neighbours apart: "a1"+"2" is not "a"+"12".
-    assert replace(CHARGE, allocation="a", ordinal=12).charge_id != replace(CHARGE, allocation="a1", ordinal=2).charge_id
+    assert (
+        replace(CHARGE, allocation="a", ordinal=12).charge_id != replace(CHARGE, allocation="a1", ordinal=2).charge_id
+    )
     save(OPEN, CHARGE)
     with ledger.read() as connection:
         columns = set(charges.c.keys())
@@ -186,8 +186,8 @@ def test_charges_are_found_by_tenant_day_and_window(
 def test_windows_are_found_by_node_and_start(ledger: Database, save: Callable[..., None], operator: Principal) -> None:
     for node in ("n2", "n1"):
         for hour in (1, 0):
-            moved = {"start_us": OPEN.start_us + hour * HOUR_US, "rated_until_us": OPEN.start_us + hour * HOUR_US}
-            save(replace(OPEN, node=node, **moved))
+            start_us = OPEN.start_us + hour * HOUR_US
+            save(replace(OPEN, node=node, start_us=start_us, rated_until_us=start_us))
     with ledger.read() as connection:
 
         def found(*asked: Any, **named: Any) -> list[tuple[int, str]]:

@@ -181,7 +181,7 @@ def test_a_sku_is_of_the_table_or_one_that_a_card_reports(tmp_path: Path, sku: s
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_its_remedy(tmp_path: Path, text: str, problem: str) -> None:
-    """Bad input of the issue: malformed or overlapping prices, unit missing, negative price, unknown SKU, naive time."""
+    """Malformed or overlapping prices, unit missing, negative price, unknown SKU, naive time, and all the rest."""
     found = _problems(tmp_path, text)
     assert any(each.startswith(problem) for each in found) or problem in "; ".join(found), found
 
@@ -217,12 +217,12 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="^cannot read the price book '.*nowhere.yaml': No such file"):
+    with pytest.raises(InputError, match=r"^cannot read the price book '.*nowhere.yaml': No such file"):
         read_price_book(tmp_path / "nowhere.yaml", load_skus())
-    with pytest.raises(InputError, match="^cannot read the price book .*Is a directory"):
+    with pytest.raises(InputError, match=r"^cannot read the price book .*Is a directory"):
         read_price_book(tmp_path, load_skus())
     (tmp_path / "latin.yaml").write_bytes(b"book: \xe9\n")
-    with pytest.raises(InputError, match="^cannot read the price book ") as refused:
+    with pytest.raises(InputError, match=r"^cannot read the price book ") as refused:
         read_price_book(tmp_path / "latin.yaml", load_skus())
     assert "\n" not in str(refused.value)
 

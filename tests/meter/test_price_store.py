@@ -152,7 +152,7 @@ def test_a_book_that_contradicts_what_is_loaded_is_refused_whole(
 def test_an_end_is_for_ever(load: Callable[..., Any], show: Callable[[], PriceBook]) -> None:
     load(_book(_rate(end_s=HOUR_S + 100)))
     for end_s in (HOUR_S + 50, HOUR_S + 200, None):
-        with pytest.raises(ConflictError, match="^cannot move the end of the rate 2.20 per GPU-hour from .*10:01:40Z"):
+        with pytest.raises(ConflictError, match=r"^cannot move the end of the rate 2.20 per GPU-hour from .*10:01:40Z"):
             load(_book(_rate(end_s=end_s)))
     assert show().rates[0].end_us == (HOUR_S + 100) * US
 
@@ -178,7 +178,7 @@ def test_d50_a_rate_is_not_ended_under_the_charges_that_stand_on_it(
         book = load_named_book(connection, operator, "retail")
         ended = replace(book, rates=tuple(replace(each, end_us=(HOUR_S + end) * US) for each in book.rates))
         if is_refused:
-            with pytest.raises(ConflictError, match="^cannot end the rate .* before 2026-03-01T11:00:00Z"):
+            with pytest.raises(ConflictError, match=r"^cannot end the rate .* before 2026-03-01T11:00:00Z"):
                 load_book(connection, operator, ended, now_us=5)
         else:
             assert load_book(connection, operator, ended, now_us=5) == (0, 2)
@@ -194,7 +194,7 @@ def test_books_do_not_mix(ledger: Database, load: Callable[..., Any], operator: 
 
 
 def test_a_book_that_is_not_there_is_named_with_those_that_are(ledger: Database, operator: Principal) -> None:
-    with ledger.read() as connection, pytest.raises(NotFoundError, match="'nothing': loaded are retail$"):
+    with ledger.read() as connection, pytest.raises(NotFoundError, match=r"'nothing': loaded are retail$"):
         load_named_book(connection, operator, "nothing")
 
 

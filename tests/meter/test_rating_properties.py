@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -118,7 +119,7 @@ def test_cutting_the_window_changes_no_quantity_and_no_exact_amount(
     borders = [0, *sorted(cuts), SPAN_S]
     parts = [
         charge
-        for start, end in zip(borders, borders[1:], strict=False)
+        for start, end in pairwise(borders)
         for charge in rate(observe(rows, start=start, end=end, heard=heard), grants, tenants, priced)
     ]
     assert _quantities(parts) == _quantities(whole)

@@ -11,7 +11,7 @@ from domain.clock import FrozenClock, SystemClock
 from domain.errors import UnavailableError
 from domain.grants import Grant
 from domain.samples import SampleRun
-from domain.series import COLLECTOR_COMPLETE_UNTIL, CATALOGUE
+from domain.series import CATALOGUE, COLLECTOR_COMPLETE_UNTIL
 from machine.process import free_port
 from meter.evidence import CONTEXT_S
 from meter.observations import SAMPLE_COLUMNS, RecordedObservations
@@ -136,7 +136,11 @@ def test_a_window_out_of_the_store_is_the_window_out_of_memory(
         (COLLECTOR_COMPLETE_UNTIL.name, {}, [start_s + 3_700], [start_s + 3_700]),
     )
     frame = pl.DataFrame(
-        [(name, "GPU-1", "", "", second, float(value)) for name, values in (("gpu_up", [1] * len(seconds)), ("gpu_memory_used_bytes", used)) for second, value in zip(seconds, values, strict=True)],
+        [
+            (name, "GPU-1", "", "", second, float(value))
+            for name, values in (("gpu_up", [1] * len(seconds)), ("gpu_memory_used_bytes", used))
+            for second, value in zip(seconds, values, strict=True)
+        ],
         schema=SAMPLE_COLUMNS,
         orient="row",
     )

@@ -156,7 +156,7 @@ def test_late_samples_make_a_new_revision_and_keep_the_old_file(
 ) -> None:
     """Design 4.5 and 4.6; the charges are replaced, the first evidence stays to be looked at."""
     first = pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
-    (old_file,) = [path for path in (tmp_path / "evidence").rglob("*.parquet")]
+    (old_file,) = (tmp_path / "evidence").rglob("*.parquet")
     old_bytes = old_file.read_bytes()
     assert _gpu_seconds(ledger) == 1_000
 
@@ -314,8 +314,8 @@ def test_a_kill_between_evidence_and_ledger_costs_only_the_pass(
     if revision == 2:
         pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
     rows = everything()
+    dying = _DiesAtWrite(f"sqlite:///{tmp_path / 'gputab.db'}")
     with pytest.raises(KeyboardInterrupt):
-        dying = _DiesAtWrite(f"sqlite:///{tmp_path / 'gputab.db'}")
         pass_at(recorded(use_of(range(1_500)), DONE), 3_700, database=dying)
     dying.close()
     tables = {name: content for name, content in everything().items() if not name.endswith(".parquet")}
@@ -341,7 +341,7 @@ def test_no_half_written_file_is_left_where_evidence_cannot_be_written(
 ) -> None:
     (tmp_path / "evidence").write_text("in the way", "utf-8")
     before = everything()
-    with pytest.raises(UnavailableError, match="^cannot write evidence"):
+    with pytest.raises(UnavailableError, match=r"^cannot write evidence"):
         pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
     assert everything() == before
 
@@ -358,7 +358,7 @@ def test_evidence_that_is_gone_stops_the_rating_of_its_window(
     for path in (tmp_path / "evidence").rglob("*.parquet"):
         path.unlink()
     before = everything()
-    with pytest.raises(UnavailableError, match="^cannot read the evidence .*restore it from a backup"):
+    with pytest.raises(UnavailableError, match=r"^cannot read the evidence .*restore it from a backup"):
         pass_at(recorded(use_of(range(2_000)), DONE), 3_800)
     assert everything() == before
 
@@ -422,8 +422,9 @@ def test_evidence_of_an_hour_is_the_frozen_one_once_there_is_one(
 def test_heartbeats_before_the_hour_count_in_its_context(
     ledger: Database, pass_at: Callable[..., WindowResult], recorded: Recorded, hour_s: int
 ) -> None:
-    """Heard at 10:00:00 and sampled never: ten seconds on record, the rest free."""
+    """Last heard four seconds before it, and sampled never: six seconds on record, the rest free."""
     with ledger.write() as connection:
-        connection.execute(insert(node_contacts).values(node="n1", start_us=(hour_s - 100) * US, end_us=hour_s * US))
+        heard = {"start_us": (hour_s - 100) * US, "end_us": (hour_s - 4) * US}
+        connection.execute(insert(node_contacts).values(node="n1", **heard))
     pass_at(recorded([], DONE), 3_700)
-    assert _gpu_seconds(ledger) == 10
+    assert _gpu_seconds(ledger) == 6

@@ -1,7 +1,6 @@
 """Settings: who wins, and that every mistake is reported at once, without a secret."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,12 @@ from settings.gputab import Settings, load_settings
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory and an environment without any setting."""
     for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 def _write(folder: Path, text: str) -> None:

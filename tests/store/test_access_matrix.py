@@ -78,9 +78,9 @@ def _query_functions() -> Iterator[Callable[..., Any]]:
     for file in sorted(files):
         module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
         for name, function in inspect.getmembers(module, inspect.isfunction):
-            if function.__module__ == module.__name__ and not name.startswith("_"):
-                if Connection in {each.annotation for each in inspect.signature(function).parameters.values()}:
-                    yield function
+            takes = {each.annotation for each in inspect.signature(function).parameters.values()}
+            if function.__module__ == module.__name__ and not name.startswith("_") and Connection in takes:
+                yield function
 
 
 def test_every_query_function_takes_a_principal_first_and_is_in_the_matrix() -> None:
@@ -138,5 +138,5 @@ def test_a_tenant_without_a_name_sees_nothing(two_tenants: Database) -> None:
 
 
 def test_a_role_that_is_refused_learns_which_one_is_needed() -> None:
-    with pytest.raises(AccessError, match="^cannot do this with a node token: use one of role operator or billing$"):
+    with pytest.raises(AccessError, match=r"^cannot do this with a node token: use one of role operator or billing$"):
         PRINCIPALS[Role.NODE].require(Role.OPERATOR, Role.BILLING)

@@ -365,9 +365,9 @@ def test_an_instance_is_granted_once_at_a_time(database: Database) -> None:
     grants = METADATA.tables["grants"]
     with database.write() as connection:
         _fill(connection, until="grants")
-        for ordinal, changes in enumerate(
-            [{"end_us": 5}, {}, MIG, {**MIG, "mig_uuid": "MIG-2"}, *[{"kind": "share", "compute_units": 1}] * 3]
-        ):
+        share = {"kind": "share", "compute_units": 1}
+        legal: list[dict[str, Any]] = [{"end_us": 5}, {}, MIG, {**MIG, "mig_uuid": "MIG-2"}, share, share, share]
+        for ordinal, changes in enumerate(legal):
             connection.execute(insert(grants).values(**{**LEGAL["grants"], "ordinal": ordinal, **changes}))
         with pytest.raises(IntegrityError, match=r"UNIQUE constraint failed: grants\.mig_uuid\n"):
             connection.execute(insert(grants).values(**{**LEGAL["grants"], "ordinal": 9, **MIG}))

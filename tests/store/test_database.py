@@ -17,9 +17,13 @@ ACME = {"tenant": "acme", "billing_zone": "UTC", "currency": "CNY", "created_us"
 
 
 def test_a_transaction_that_fails_leaves_nothing_behind(database: Database) -> None:
-    with pytest.raises(ZeroDivisionError), database.write() as connection:
-        connection.execute(insert(tenants).values(**ACME))
-        raise ZeroDivisionError
+    def fail() -> None:
+        with database.write() as connection:
+            connection.execute(insert(tenants).values(**ACME))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     with database.read() as connection:
         assert connection.execute(select(tenants)).all() == []
 
@@ -74,26 +78,30 @@ def test_a_locked_database_is_said_in_one_line(database: Database, tmp_path: Pat
 
 def test_tables_that_are_missing_name_the_command_that_makes_them(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'empty.db'}")
-    with pytest.raises(UnavailableError, match="no such table: tenants; run `gputab db upgrade`$"):
-        with database.read() as connection:
-            connection.execute(select(tenants)).all()
+    with (
+        pytest.raises(UnavailableError, match=r"no such table: tenants; run `gputab db upgrade`$"),
+        database.read() as connection,
+    ):
+        connection.execute(select(tenants)).all()
     database.close()
 
 
 def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("These are notes, and no ledger at all. " * 50, "utf-8")
     database = Database(f"sqlite:///{tmp_path / 'notes.txt'}")
-    with pytest.raises(
-        UnavailableError, match="^cannot use the database: file is not a database; check `database_url`"
+    with (
+        pytest.raises(
+            UnavailableError, match=r"^cannot use the database: file is not a database; check `database_url`"
+        ),
+        database.read() as connection,
     ):
-        with database.read() as connection:
-            connection.execute(select(tenants)).all()
+        connection.execute(select(tenants)).all()
     database.close()
 
 
 def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
-    with pytest.raises(UnavailableError, match="^cannot make the folder '.*file/deep': Not a directory"):
+    with pytest.raises(UnavailableError, match=r"^cannot make the folder '.*file/deep': Not a directory"):
         Database(f"sqlite:///{tmp_path / 'file' / 'deep' / 'x.db'}")
 
 
@@ -124,7 +132,7 @@ def test_sqlite_on_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(
         Path, "read_text", lambda self, *a, **k: mounts if str(self) == "/proc/mounts" else read_text(self, *a, **k)
     )
-    with pytest.raises(InputError, match="cannot keep SQLite on the nfs4 file system of '.*x.db'.*PostgreSQL"):
+    with pytest.raises(InputError, match=r"cannot keep SQLite on the nfs4 file system of '.*x.db'.*PostgreSQL"):
         Database(f"sqlite:///{tmp_path / 'x.db'}")
 
 

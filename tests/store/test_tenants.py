@@ -54,7 +54,7 @@ def test_a_tenant_that_cannot_be_billed_is_not_made(
 
 
 def test_a_name_is_taken_once(two_tenants: Database, operator: Principal) -> None:
-    with two_tenants.write() as connection, pytest.raises(ConflictError, match="^cannot create the tenant 'acme'"):
+    with two_tenants.write() as connection, pytest.raises(ConflictError, match=r"^cannot create the tenant 'acme'"):
         create_tenant(connection, operator, tenant="acme", zone="Asia/Tokyo", currency="JPY", now_us=NOW_US)
 
 
@@ -72,7 +72,7 @@ def test_making_a_project_again_changes_nothing(two_tenants: Database, operator:
 def test_a_project_needs_its_tenant_and_a_name(
     two_tenants: Database, operator: Principal, tenant: str, project: str, error: type[GputabError]
 ) -> None:
-    with two_tenants.write() as connection, pytest.raises(error, match="^cannot "):
+    with two_tenants.write() as connection, pytest.raises(error, match=r"^cannot "):
         create_project(connection, operator, tenant=tenant, project=project, now_us=NOW_US)
 
 

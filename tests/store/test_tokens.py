@@ -57,7 +57,7 @@ def test_a_secret_is_long_and_never_the_same(two_tenants: Database, operator: Pr
 
 @pytest.mark.parametrize("secret", [None, "", "x", "' OR 1=1 --", "tok_"])
 def test_no_token_and_an_unknown_one_are_turned_away(two_tenants: Database, secret: str | None) -> None:
-    with pytest.raises(AccessError, match="^cannot let you in") as refused:
+    with pytest.raises(AccessError, match=r"^cannot let you in") as refused:
         _ask(two_tenants, secret)
     assert not refused.value.authenticated
     assert not secret or secret not in str(refused.value)
@@ -92,7 +92,7 @@ def test_what_does_not_run_cannot_be_revoked(two_tenants: Database, operator: Pr
     token_id, _ = _token(two_tenants, operator)
     with two_tenants.write() as connection:
         revoke_token(connection, operator, token_id, now_us=NOW_US)
-        with pytest.raises(NotFoundError, match="^cannot revoke .*gputab token list"):
+        with pytest.raises(NotFoundError, match=r"^cannot revoke .*gputab token list"):
             revoke_token(connection, operator, token_id if again else "tok_nothing", now_us=NOW_US + 1)
         assert connection.execute(select(tokens.c.revoked_us)).scalars().all() == [NOW_US]
 
@@ -128,11 +128,9 @@ def test_only_an_operator_makes_tokens(two_tenants: Database, role: Role) -> Non
 
 
 @pytest.mark.parametrize("expires_us", [2**58, 2**70])
-def test_a_token_ends_within_the_calendar(
-    two_tenants: Database, operator: Principal, expires_us: int
-) -> None:
+def test_a_token_ends_within_the_calendar(two_tenants: Database, operator: Principal, expires_us: int) -> None:
     """One that ends beyond the year 9999 could not even be listed."""
     with two_tenants.write() as connection:
-        with pytest.raises(InputError, match="^cannot make a token"):
+        with pytest.raises(InputError, match=r"^cannot make a token"):
             create_token(connection, operator, role=Role.OPERATOR, now_us=NOW_US, expires_us=expires_us)
         assert list_tokens(connection, operator) == []
