@@ -112,7 +112,7 @@ class SamplingLoop:
             for series in checked.refused:
                 self._garbage[series.name] += 1
                 if self._garbage[series.name] == 1:
-                    value = reading.values.get(series)
+                    value = reading.values.get(series, dict(reading.owners))
                     log.warning("garbage_refused", series=series.name, gpu_uuid=reading.gpu_uuid, value=value)
             yield checked.reading
 

@@ -5,16 +5,18 @@ whose `used` is without what the driver reserves (the first version's is not: 91
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pynvml
 import structlog
 
+from collector.owners import Processes, sees_host_processes, split
 from domain.errors import UnavailableError
 from domain.inventory import Device, MigInstance
-from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
+from domain.samples import DeviceReading
 from domain.series import (
     GPU_BUSY,
     GPU_ENERGY,
@@ -46,6 +48,13 @@ _NO_DRIVER = frozenset(
 _PROFILE = re.compile(r" MIG (?:\d+c\.)?(\S+)$")
 # The full-card profile has seven slices, on A30 four.
 _FULL_CARD_PROFILES = (pynvml.NVML_GPU_INSTANCE_PROFILE_7_SLICE, pynvml.NVML_GPU_INSTANCE_PROFILE_4_SLICE)
+# By their third version, which has the instance. Where a driver lacks it, the names without a version raise what is
+# no NVMLError.
+_PROCESS_LISTS = (
+    pynvml.nvmlDeviceGetComputeRunningProcesses_v3,
+    pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3,
+    pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3,
+)
 
 log = structlog.get_logger()
 
@@ -53,8 +62,8 @@ log = structlog.get_logger()
 class NvmlSource:
     """A `Source` of the machine's own cards. The driver is opened once and stays open."""
 
-    def __init__(self) -> None:
-        """Raises UnavailableError where there is no driver."""
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        """`proc` is where the processes are seen. Raises UnavailableError where there is no driver."""
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
@@ -64,6 +73,11 @@ class NvmlSource:
         self._handles: dict[str, Any] = {}
         self._known: dict[str, Device] = {}
         self._unseen: set[int] = set()
+        self._processes: dict[str, Processes] = defaultdict(lambda: Processes(proc))
+        self._sees_host_processes = sees_host_processes(proc)
+        if not self._sees_host_processes:
+            reason = "the PIDs that the driver names are not those seen here"
+            log.warning("owners_unknown", reason=reason, remedy="run the collector in the host's PID namespace")
 
     def inventory(self) -> tuple[Device, ...]:
         """Every card, by index; one that is lost stays in it as it was last seen, from its first sight on."""
@@ -76,23 +90,28 @@ class NvmlSource:
         return tuple(sorted(self._known.values(), key=lambda device: device.index))
 
     def read(self, gpu_uuid: str, second_s: int) -> list[DeviceReading]:  # noqa: ARG002 - real cards live in the present
-        """What the card says now. Owners are not told apart yet: all memory is `unattributed`."""
+        """What the card says now; memory is told apart by owner, compute is not yet."""
         device = self._known[gpu_uuid]
+        handle = self._handles[gpu_uuid]
         try:
-            values = _card_values(self._handles[gpu_uuid], is_mig=device.mig_enabled)
-            instances = [(each.uuid, _memory_values(self._handles[each.uuid])) for each in device.instances]
+            # Before memory: what is allocated in between is nobody's then, not more than there is.
+            claims = _claims(handle, is_mig=device.mig_enabled) if self._sees_host_processes else {}
+            values = _card_values(handle, is_mig=device.mig_enabled)
+            instances = [(each, _memory_values(self._handles[each.uuid])) for each in device.instances]
         except _LostError:
             uuids = [None, *(instance.uuid for instance in device.instances)]
             return [DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 0}, {}) for mig_uuid in uuids]
         if all(value is None for value in values.values()):
             raise UnavailableError(f"cannot read the card {gpu_uuid!r}: it answers no question; see dmesg")
-        card = _reading(gpu_uuid, None, values)
-        if device.mig_enabled:
-            # Owners are told per instance.
-            card = replace(card, owners={})
-        # An instance that answers nothing has been destroyed since the last inventory.
-        there = [(uuid, memory) for uuid, memory in instances if memory[GPU_MEMORY_USED] is not None]
-        return [card, *(_reading(gpu_uuid, uuid, memory) for uuid, memory in there)]
+        owners = self._processes[gpu_uuid].owners({pid for pids in claims.values() for pid in pids})
+        # Where MIG is on, owners are told per instance.
+        readings = [_reading(gpu_uuid, None, values, None if device.mig_enabled else claims.get(None, {}), owners)]
+        for instance, memory in instances:
+            # One that answers nothing has been destroyed since the last inventory.
+            if memory[GPU_MEMORY_USED] is not None:
+                its_claims = claims.get(instance.gi_id, {})
+                readings.append(_reading(gpu_uuid, instance.uuid, memory, its_claims, owners))
+        return readings
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -213,10 +232,32 @@ def _memory_values(handle: Any) -> dict[Series, int | float | None]:
     }
 
 
-def _reading(gpu_uuid: str, mig_uuid: str | None, values: dict[Series, int | float | None]) -> DeviceReading:
-    used_bytes, busy_ratio = values[GPU_MEMORY_USED], values.get(GPU_BUSY)
-    owners = {} if used_bytes is None else {UNATTRIBUTED: OwnerUse(int(used_bytes), busy_ratio)}
-    return DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 1, **values}, owners)
+def _claims(card: Any, *, is_mig: bool) -> dict[int | None, dict[int, int | None]]:
+    """The bytes that each PID uses, None where the driver does not say, by GPU instance (None: MIG is off).
+
+    A list that the driver lacks or refuses adds nothing. The card is asked, whose lists name each process's instance:
+    a MIG device is but one compute instance of it.
+    """
+    claims: dict[int | None, dict[int, int | None]] = defaultdict(dict)
+    for processes in _PROCESS_LISTS:
+        for process in _field(processes, card) or ():
+            pids = claims[process.gpuInstanceId if is_mig else None]
+            # One that computes and draws is on two lists, each time with all it uses.
+            told = [each for each in (pids.get(process.pid), process.usedGpuMemory) if each is not None]
+            pids[process.pid] = max(told, default=None)
+    return claims
+
+
+def _reading(
+    gpu_uuid: str,
+    mig_uuid: str | None,
+    values: dict[Series, int | float | None],
+    claims: dict[int, int | None] | None,
+    owners: dict[int, str],
+) -> DeviceReading:
+    used_bytes = values[GPU_MEMORY_USED]
+    uses = {} if used_bytes is None or claims is None else split(int(used_bytes), claims, owners)
+    return DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 1, **values}, uses)
 
 
 class _LostError(Exception):

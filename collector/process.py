@@ -37,15 +37,18 @@ def collect(
     clock: Clock,
     stop: Event,
     service: NodeService | None = None,
+    *,
+    check_store: Callable[[], None] = lambda: None,
 ) -> None:
     """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s.
 
-    Without a `service` nothing is reported. Raises UnavailableError where the driver gives no inventory at the
+    Without a `service` nothing is reported. `check_store` raises UnavailableError where the store would bend samples;
+    until it does not, they stay in the queue. Raises UnavailableError where the driver gives no inventory at the
     start, and whatever broke one of its threads. `source`, `queue` and `pusher` stay open.
     """
     reporter = InventoryReporter(source, node, queue, clock, service)
     heartbeat = Heartbeat(node, clock, service) if service is not None else None
-    sender = Sender(node, queue, pusher, clock)
+    sender = Sender(node, queue, pusher, clock, check_store)
     readers = CardReaders(source)
     loop = SamplingLoop(
         node,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from domain.samples import DeviceReading, OwnerUse
+from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
 from domain.series import (
     GPU_BUSY,
     GPU_ENERGY,
@@ -71,8 +71,8 @@ def is_measurable(series: Series) -> bool:
 def refuse_garbage(reading: DeviceReading) -> Checked:
     """The reading without impossible values.
 
-    Bytes are held against the card's own total where it says it. Owners go together: where one is impossible,
-    or they do not sum to the device's used memory, none of them can be believed.
+    Bytes are held against the card's own total where it says it. Owners go together: where one is impossible, or
+    they do not sum to the device's used memory, none of them can be believed and all of it is `unattributed`.
     """
     refused = [
         series for series, value in reading.values.items() if value is not None and not is_possible(series, value)
@@ -85,9 +85,10 @@ def refuse_garbage(reading: DeviceReading) -> Checked:
             refused.append(series)
             del values[series]
     owners = reading.owners
-    if owners and not _are_owners_possible(owners, values.get(GPU_MEMORY_USED)):
+    used_bytes = values.get(GPU_MEMORY_USED)
+    if owners and not _are_owners_possible(owners, used_bytes):
         refused.append(OWNER_MEMORY)
-        owners = {}
+        owners = {} if used_bytes is None else {UNATTRIBUTED: OwnerUse(int(used_bytes), None)}
     if owners and not _are_ratios_possible(owners, values.get(GPU_BUSY)):
         refused.append(OWNER_COMPUTE)
         owners = {owner: OwnerUse(use.memory_bytes, None) for owner, use in owners.items()}

@@ -67,6 +67,7 @@ def import_samples(
     pusher: Pusher,
     clock: Clock,
     stored: StoredCount,
+    check_store: Callable[[], None],
     *,
     hold_s: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
@@ -77,8 +78,9 @@ def import_samples(
     next row. `advance` is told characters read; the file is read twice. Marks each node complete up to its last
     second. Importing the same file again changes nothing.
 
-    Raises InputError, with nothing sent, for a file that cannot be used or lies outside what the store keeps;
-    UnavailableError where the store is away or did not keep everything.
+    Raises InputError, with nothing sent, for a file that cannot be used or lies outside what the store keeps; what
+    `check_store` raises where the store would bend samples, with nothing sent either; UnavailableError where the
+    store is away or did not keep everything.
     """
     if hold_s is not None and hold_s < 1:
         raise InputError(f"cannot hold readings for {hold_s} seconds: use 1 or more")
@@ -87,6 +89,7 @@ def import_samples(
     holds_s = survey.holds_s(hold_s)
     ends_s = survey.node_ends_s(holds_s)
     start_s, end_s = survey.start_s, max(ends_s.values())
+    check_store()
     pusher.refuse_unkept(start_s, end_s, clock.now_us() // MICROSECONDS)
     dropped_before = pusher.dropped_rows()
 

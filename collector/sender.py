@@ -1,6 +1,7 @@
 """Delivery of queued seconds to VictoriaMetrics, oldest first, and the mark that says how far it has come."""
 
 import threading
+from collections.abc import Callable
 
 import structlog
 
@@ -25,13 +26,18 @@ log = structlog.get_logger()
 class Sender:
     """Empties a queue into one store, on a thread of its own."""
 
-    def __init__(self, node: str, queue: BatchQueue, pusher: Pusher, clock: Clock) -> None:
+    def __init__(
+        self, node: str, queue: BatchQueue, pusher: Pusher, clock: Clock, check_store: Callable[[], None]
+    ) -> None:
+        """`check_store` raises UnavailableError where the store would bend samples; until it does not, none is sent."""
         self._node = node
         self._queue = queue
         self._pusher = pusher
         self._clock = clock
+        self._check_store = check_store
+        self._is_store_checked = False
         self._arrived = threading.Event()
-        self._is_failing = False
+        self._failure: str | None = None
         self._marked_until_s = 0
 
     def wake(self) -> None:
@@ -58,21 +64,41 @@ class Sender:
             pass
 
     def deliver(self) -> bool:
-        """Send one request of waiting seconds and the mark that follows from it; False where the store is away."""
+        """Send one request of waiting seconds and the mark that follows from it; False where the store is away.
+
+        One that would bend samples is as good as away.
+        """
         try:
+            self._check_once()
             self._send(self._queue.pending(_REQUEST_BYTES))
             self._send_mark()
         except UnavailableError as error:
-            if not self._is_failing:
-                self._is_failing = True
-                # What the store took but had not yet written to its disk may be gone.
-                again = self._queue.send_again()
-                log.warning("store_unavailable", node=self._node, error=str(error), sent_again_seconds=again)
+            self._note_failure(str(error))
             return False
-        if self._is_failing:
-            self._is_failing = False
+        if self._failure is not None:
+            self._failure = None
             log.info("store_available", node=self._node, waiting_seconds=len(self._queue))
         return True
+
+    def _check_once(self) -> None:
+        """Check the store before the first second goes to it."""
+        if self._is_store_checked:
+            return
+        try:
+            self._check_store()
+        except InputError as error:
+            # What answers so (an HTTPS port, a proxy) would call every second unusable, too.
+            raise UnavailableError(str(error)) from error
+        self._is_store_checked = True
+
+    def _note_failure(self, error: str) -> None:
+        """Say it once. A store that was away when we began, and answers now, may have to be refused for a reason."""
+        if self._failure is not None and (self._is_store_checked or error == self._failure):
+            return
+        # What the store took but had not yet written to its disk may be gone.
+        again = self._queue.send_again() if self._failure is None else 0
+        self._failure = error
+        log.warning("store_unavailable", node=self._node, error=error, sent_again_seconds=again)
 
     def _send(self, batches: list[Batch]) -> None:
         if not batches:

@@ -24,8 +24,9 @@ class Source(Protocol):
     def read(self, gpu_uuid: str, second_s: int) -> list[DeviceReading]:
         """What the card says in that second: the card itself first, then each of its MIG instances.
 
-        A lost card and its instances say GPU_UP 0 and nothing more. `owners` of a reading sum to its used
-        memory; where MIG is on, owners are told per instance and the card's own reading has none.
+        A lost card and its instances say GPU_UP 0 and nothing more. `owners` of a reading sum to its used memory,
+        unless the driver contradicts itself, which `ranges` refuses; where MIG is on, owners are told per instance
+        and the card's own reading has none.
 
         Raises UnavailableError where the card gave no answer that means anything.
         """

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+# A node from which neither a sample nor a heartbeat came for so long is unreachable.
+CONTACT_SECONDS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -13,6 +12,8 @@ from domain.errors import InputError
 
 HOUR_S = 3_600
 HOUR_US = HOUR_S * MICROSECONDS
+# Plain digits: what other notations would mean is not for us to guess.
+_EPOCH_FORM = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The instants that a calendar can name: years 1 to 9999 in UTC.
 _FIRST_S, _AFTER_S = -62_135_596_800, 253_402_300_800
@@ -75,24 +76,33 @@ def parse_instant(text: str) -> int:
     a microsecond is refused, and so is what lies outside the years 1 to 9999, such as epoch microseconds.
     """
     text = text.strip()
-    try:
-        seconds = Decimal(text)
-    except InvalidOperation:
-        instant_us = _parse_iso(text)
-    else:
-        instant_us = _parse_epoch(text, seconds)
+    if not _EPOCH_FORM.fullmatch(text):
+        return parse_iso_instant(text)
+    return _reachable(text, _parse_epoch(text))
+
+
+def parse_iso_instant(text: str) -> int:
+    """Microseconds UTC of an ISO 8601 time with an offset, and of nothing else.
+
+    For what people write by hand: 2026 is a year to them and no second of 1970.
+    """
+    text = text.strip()
+    if _EPOCH_FORM.fullmatch(text):
+        raise InputError(
+            f"cannot read {text!r} as a time: write ISO 8601 with an offset, such as 2026-01-31T12:00:00+08:00"
+        )
+    return _reachable(text, _parse_iso(text))
+
+
+def _reachable(text: str, instant_us: int) -> int:
     if not _FIRST_S * MICROSECONDS <= instant_us < CALENDAR_END_US:
         raise _unreachable(text)
     return instant_us
 
 
-def _parse_epoch(text: str, seconds: Decimal) -> int:
-    if not seconds.is_finite():
-        raise InputError(f"cannot read {text!r} as epoch seconds: write a finite number")
-    if not _FIRST_S <= seconds < _AFTER_S:
-        raise _unreachable(text)
+def _parse_epoch(text: str) -> int:
     # A fraction is exact where a product of decimals would be rounded to 28 digits.
-    instant_us = Fraction(seconds) * MICROSECONDS
+    instant_us = Fraction(text) * MICROSECONDS
     if instant_us.denominator != 1:
         raise InputError(f"cannot read {text!r} as epoch seconds: write at most six decimals")
     return int(instant_us)
@@ -161,11 +171,11 @@ def _midnight_us(day: date, zone: ZoneInfo, fold: int) -> int:
     return (midnight.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
-def month_period(month: str, zone: ZoneInfo) -> Period:
-    """The period of a month written YYYY-MM, from its first to the next month's first midnight in the zone."""
+def month_dates(month: str) -> tuple[date, date]:
+    """The first and last day of a month written YYYY-MM."""
     try:
         first = date.fromisoformat(f"{month}-01")
         following = (first + timedelta(days=31)).replace(day=1)
     except (ValueError, OverflowError) as error:
         raise InputError(f"cannot read {month!r} as a month: write YYYY-MM, such as 2026-01") from error
-    return Period(day_start_us(first, zone), day_start_us(following, zone))
+    return first, following - timedelta(days=1)

@@ -1,7 +1,8 @@
 """Readings on their way from a card to the store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from domain.series import Series
 
@@ -48,3 +49,11 @@ UNATTRIBUTED = "unattributed"
 def allocation_owner(allocation: str) -> str:
     """The owner label of what gputab's own agent started for an allocation."""
     return f"alloc:{allocation}"
+
+
+class SampleSink(Protocol):
+    """Where a program sends samples; VictoriaMetrics in service, a list in tests."""
+
+    def send(self, runs: Iterable[SampleRun]) -> None:
+        """Store the samples; UnavailableError where that cannot be done now."""
+        ...

@@ -169,6 +169,21 @@ METER_RESIDUAL_VRAM = Series(
     "VRAM capacity the last rated window cannot account for; 0 unless something is wrong",
     ("node",),
 )
+METER_OLDEST_OPEN = Series(
+    "meter_oldest_open_window_timestamp_seconds",
+    "seconds",
+    Kind.GAUGE,
+    "the hour of the oldest window of the node that is still to be rated to its end",
+    ("node",),
+    True,
+)
+METER_SPEND_RATE = Series(
+    "meter_spend_rate_per_hour",
+    "currency units per hour",
+    Kind.GAUGE,
+    "what the tenant spends, as it did since the hour began",
+    ("tenant", "currency"),
+)
 METER_UNPRICED = Series(
     "meter_unpriced_seconds", "seconds", Kind.GAUGE, "granted seconds that no rate covers", ("node",), True
 )

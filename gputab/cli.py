@@ -7,8 +7,21 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from domain.errors import GputabError, InputError
-from gputab.commands import alloc, allocations, bills, collect, database, demo, meter, prices, samples, serve, tenants
+from domain.errors import CapacityError, ConflictError, GputabError, InputError, NotFoundError
+from gputab.commands import (
+    alloc,
+    allocations,
+    bills,
+    collect,
+    database,
+    demo,
+    meter,
+    prices,
+    samples,
+    serve,
+    tenants,
+    victoriametrics,
+)
 from gputab.output import say
 
 
@@ -36,6 +49,7 @@ PIPELINE: dict[str, typer.Typer | Callable[..., None]] = {
     "db": database.app,
     "tenant": tenants.tenant_app,
     "token": tenants.token_app,
+    "victoriametrics": victoriametrics.victoriametrics,
     "collect": collect.collect,
     "samples": samples.app,
     "allocator": serve.serve,
@@ -54,7 +68,7 @@ for _name, _part in PIPELINE.items():
 
 
 def main() -> None:
-    """Run one command; exit code 0 on success, 2 for unusable input, 1 for anything else that failed."""
+    """Run one command; exit code 0 on success, 2 for input that cannot be used, 1 for what else failed."""
     sys.exit(run(sys.argv[1:]))
 
 
@@ -64,7 +78,10 @@ def run(arguments: list[str]) -> int:
         app(args=arguments, prog_name="gputab")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
-    except InputError as error:
+    except CapacityError as error:
+        say(f"gputab: {error}")
+        return 1
+    except (InputError, NotFoundError, ConflictError) as error:
         say(f"gputab: {error}")
         return 2
     except GputabError as error:

@@ -1,9 +1,11 @@
 """The composition root of every command: settings in, plain objects out."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import structlog
 
 from domain.clock import MICROSECONDS, Clock, SystemClock
 from domain.errors import AccessError
@@ -19,6 +21,7 @@ from victoriametrics.read import Reader
 
 # One attempt must not outlive the patience of a person at a terminal.
 _TIMEOUT_SECONDS = 30.0
+_IDLE_SECONDS = 2.0
 
 
 def settings() -> Settings:
@@ -43,8 +46,22 @@ def open_database(config: Settings) -> Iterator[Database]:
 
 
 def http_client() -> httpx.Client:
-    """The one keep-alive client of a command."""
-    return httpx.Client(timeout=_TIMEOUT_SECONDS)
+    """The one keep-alive client of a command; a proxy that the environment names must not see our tokens."""
+    # A server closes what was idle for long; a connection that is given up before that is never closed in our face.
+    limits = httpx.Limits(keepalive_expiry=_IDLE_SECONDS)
+    return httpx.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, limits=limits)
+
+
+def log_to_stderr() -> None:
+    """Logs of a service: one line an event, its data as key=value."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def sku_table(config: Settings) -> SkuTable:
@@ -54,7 +71,7 @@ def sku_table(config: Settings) -> SkuTable:
 
 def token(config: Settings) -> str:
     """The bearer token of this person or node."""
-    if config.token is None:
+    if config.token is None or not config.token.get_secret_value():
         raise AccessError("cannot ask the allocator without a token: set GPUTAB_TOKEN", authenticated=False)
     return config.token.get_secret_value()
 

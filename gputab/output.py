@@ -10,6 +10,7 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 class OutputFormat(StrEnum):
@@ -19,7 +20,7 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
-_WIDE = 200
+_WIDEST = 1_000
 
 Format = Annotated[OutputFormat, typer.Option("--format", help="a table for people, or JSON")]
 
@@ -50,9 +51,12 @@ def print_rows(
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in shown))
     # A pipe or a file has no width to keep to.
-    console = Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False)
+    console = Console(highlight=False)
+    # An id that is cut short is of no use: a table is as wide as what it holds, and a narrow terminal wraps its lines.
+    needed = table.__rich_measure__(console, console.options.update(width=_WIDEST)).maximum
+    console.width = max(console.width, needed)
     if title:
-        console.print(title, style="bold", markup=False)
+        console.print(title, style="bold", markup=False, soft_wrap=True)
     console.print(table if rows else "nothing to show")
 
 
@@ -61,9 +65,9 @@ def say(message: str) -> None:
     Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> Text:
     if value is None or value == "":
-        return "-"
+        return Text("-")
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return str(value)
+        return Text(f"{value:,}")
+    return Text(str(value))

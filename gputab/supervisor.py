@@ -37,7 +37,8 @@ childlogdir={folder}
 
 [rpcinterface:supervisor]
 supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface"""
-_BAD_STATES = ("FATAL", "BACKOFF", "UNKNOWN")
+# BACKOFF is a start that failed and is tried again; FATAL is the end of trying.
+_BAD_STATES = ("FATAL", "UNKNOWN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,11 @@ class Supervisor:
         self._child = Child(command, log=folder / "supervisord.out")
         self._transport = SupervisorTransport(None, None, f"unix://{self._socket}")
         self._rpc: Any = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=self._transport).supervisor
-        self._child.wait_until(self._socket.exists, timeout_s=_START_TIMEOUT_S, clock=clock)
+        try:
+            self._child.wait_until(self._socket.exists, timeout_s=_START_TIMEOUT_S, clock=clock)
+        except BaseException:
+            self.stop()
+            raise
 
     def __enter__(self) -> Self:
         return self

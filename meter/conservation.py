@@ -6,25 +6,31 @@ from itertools import pairwise
 
 import polars as pl
 
-from domain.capacity import Balance, DeviceBalance, DeviceCapacity, DeviceState, ShareGrain, Take, balance
+from domain.capacity import DeviceBalance, DeviceCapacity, DeviceState, Take, balance
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.grants import Grant
 from domain.inventory import MigInstance
 from domain.mig import geometry_of
 from domain.period import Period, ceil_second
-from meter.evidence import Evidence, Presence
+from meter.evidence import Evidence
+from meter.presence import Presence
 from store import capacity as facts
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is on record of a node's cards over a window: their periods, and what was taken of them."""
+    """What is on record of cards over a window: their periods, and what was taken of them.
+
+    `devices` are those of the node, and those of cards that it holds grants on wherever they stand by now; `grants`
+    those of the node, and those on its cards whatever node they name: a card may move while it is held.
+    """
 
     devices: Sequence[facts.DevicePeriod]
     instances: Sequence[facts.MigPeriod]
     holds: Sequence[facts.Hold]
     states: Sequence[facts.DeviceState]
+    grants: Sequence[Grant]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +55,15 @@ class Residuals:
     vram_byte_seconds: int | None
 
 
-def residuals(fleet: Fleet, grants: Sequence[Grant], evidence: Evidence) -> Residuals:
+def residuals(fleet: Fleet, evidence: Evidence) -> Residuals:
     """What is left over when the seven states of every device-second of the window are summed.
 
     Sums absolute values, so that too much here never hides too little there.
     """
-    if not _is_covered(fleet, grants, evidence.period):
+    if not _is_covered(fleet, evidence.period):
         return Residuals(None, None)
     try:
-        spans = list(device_spans(fleet, grants, evidence))
+        spans = list(device_spans(fleet, evidence))
     except InputError:
         return Residuals(None, None)
     return Residuals(
@@ -66,17 +72,17 @@ def residuals(fleet: Fleet, grants: Sequence[Grant], evidence: Evidence) -> Resi
     )
 
 
-def device_spans(fleet: Fleet, grants: Sequence[Grant], evidence: Evidence) -> Iterable[DeviceSpan]:
-    """Every device of the window, cut where anything about its capacity changes, with its balance.
+def device_spans(fleet: Fleet, evidence: Evidence) -> Iterable[DeviceSpan]:
+    """Every device of the window's node, cut where anything about its capacity changes, with its balance.
 
     Raises InputError where MIG instances on record cannot exist together.
     """
     lost = _lost_runs(evidence.presence())
     for device in fleet.devices:
         held = device.period.intersect(evidence.period)
-        if held is None:
+        if held is None or device.node != evidence.node:
             continue
-        on_card = _OnCard(device, fleet, grants, lost)
+        on_card = _OnCard(device, fleet, lost)
         cuts = sorted({held.first_second, ceil_second(held.end_us)} | on_card.cuts(held))
         for start_s, end_s in pairwise(cuts):
             yield DeviceSpan(device.gpu_uuid, start_s, end_s, on_card.balance_at(start_s))
@@ -89,12 +95,11 @@ class _OnCard:
         self,
         device: facts.DevicePeriod,
         fleet: Fleet,
-        grants: Sequence[Grant],
         lost: dict[str, list[Period]],
     ) -> None:
         uuid = device.gpu_uuid
         self._device = device
-        self._grants = [each for each in grants if each.gpu_uuid == uuid]
+        self._grants = [each for each in fleet.grants if each.gpu_uuid == uuid]
         self._holds = [each for each in fleet.holds if each.gpu_uuid == uuid]
         self._instances = [each for each in fleet.instances if each.gpu_uuid == uuid]
         self._states = [each for each in fleet.states if each.gpu_uuid == uuid]
@@ -132,24 +137,9 @@ class _OnCard:
         )
 
 
-def totals(spans: Iterable[DeviceSpan]) -> dict[str, tuple[int, int]]:
-    """Unit-seconds and byte-seconds per state over the spans."""
-    states = [name for name in Balance.__dataclass_fields__ if name != "total"]
-    sums = dict.fromkeys(states, (0, 0))
-    for span in spans:
-        seconds = span.end_s - span.start_s
-        for state in states:
-            compute, vram = sums[state]
-            sums[state] = (
-                compute + getattr(span.balance.compute, state) * seconds,
-                vram + getattr(span.balance.vram, state) * seconds,
-            )
-    return sums
-
-
-def _is_covered(fleet: Fleet, grants: Sequence[Grant], window: Period) -> bool:
+def _is_covered(fleet: Fleet, window: Period) -> bool:
     """Whether some device period stands behind every second of every grant."""
-    for grant in grants:
+    for grant in fleet.grants:
         held = grant.period.intersect(window)
         if grant.is_record_only or held is None:
             continue
@@ -177,14 +167,11 @@ def _holds_second(period: Period, second_s: int) -> bool:
 
 
 def _capacity(device: facts.DevicePeriod) -> DeviceCapacity:
-    grain = None
-    if device.share_min_milli is not None and device.share_min_vram_bytes is not None:
-        grain = ShareGrain(device.share_min_milli, device.share_min_vram_bytes)
     return DeviceCapacity(
         compute_units=device.compute_units,
         vram_total_bytes=device.vram_total_bytes,
         vram_reserved_bytes=device.vram_reserved_bytes,
-        share_grain=grain,
+        share_grain=device.share_grain,
         mig_mode=device.mig_enabled,
         geometry=geometry_of(device.model, device.vram_total_bytes) if device.mig_enabled else None,
         offered_profiles=device.offered_profiles,

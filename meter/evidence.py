@@ -23,19 +23,17 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 
 import polars as pl
 
-from domain.clock import MICROSECONDS
 from domain.errors import UnavailableError
 from domain.period import Period, ceil_second
-from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
+from domain.samples import UNATTRIBUTED
+from domain.series import GPU_BUSY, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
+from meter.presence import Presence, device_presence, lost_seconds, node_presence
 
 CONTEXT_S = 30
-# A host is unreachable when neither a sample nor a heartbeat came for this long (design, "Who writes what").
-CONTACT_S = 10
 MILLION = 1_000_000
 # No reading of a card is as large: 256 times the VRAM of any, and an hour of it still sums within 64 bits.
 _VALUE_BOUND = 2**50
@@ -61,20 +59,6 @@ _QUANTITIES = {
 }
 
 
-class Presence(IntEnum):
-    """What is known of a device (or, for a node, of its collector) in one second."""
-
-    SAMPLED = 0
-    LOST = 1
-    """The card was said to be lost: `gpu_up` 0."""
-    ABSENT = 2
-    """Other cards of the node were sampled in that second and this one was not."""
-    COLLECTOR_DOWN = 3
-    """Nothing of the node was sampled, but it was heard from."""
-    HOST_UNREACHABLE = 4
-    """Neither a sample nor a heartbeat."""
-
-
 @dataclass(frozen=True)
 class Evidence:
     """The runs of one node over `period`, in canonical order."""
@@ -89,10 +73,15 @@ class Evidence:
         text = self.runs.write_csv(None)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    @property
-    def sampled_seconds(self) -> int:
-        """Device-seconds with a valid sample inside the window."""
-        return int(_inside(self.presence(), self.period).filter(pl.col("value") == Presence.SAMPLED)["seconds"].sum())
+    def lacks(self, other: "Evidence") -> bool:
+        """Whether the other knows more seconds of some device, owner and quantity inside the window than this."""
+        both = other.known_seconds().join(self.known_seconds(), on=list(_KEY), how="left", suffix="_here")
+        return not both.filter(pl.col("seconds") > pl.col("seconds_here").fill_null(0)).is_empty()
+
+    def known_seconds(self) -> pl.DataFrame:
+        """Seconds by device, owner and quantity; of presence those with a valid sample."""
+        is_sample = (pl.col("quantity") != "presence") | (pl.col("value") == Presence.SAMPLED)
+        return _inside(self.runs.filter(is_sample), self.period).group_by(_KEY).agg(pl.col("seconds").sum())
 
     def presence(self) -> pl.DataFrame:
         """Runs of presence of every device, context included."""
@@ -120,7 +109,7 @@ def make_evidence(
     known = pl.DataFrame(sorted(devices), schema=dict.fromkeys(_DEVICE, pl.String), orient="row")
     of_cards = samples.filter(pl.col("gpu_uuid") != "")
     every_device = pl.concat([known, of_cards.select(_DEVICE)]).unique()
-    lost = _lost(of_cards, every_device)
+    lost = lost_seconds(of_cards, every_device)
     valid = of_cards.join(lost, on=[*_DEVICE, "second_s"], how="anti")
     values = (
         valid.filter(
@@ -142,11 +131,13 @@ def make_evidence(
         .group_by(*_KEY, "second_s")
         .agg(pl.col("value").max())
     )
-    attributed = values.filter((pl.col("owner") != "") & (pl.col("quantity") == "vram_used")).select(
+    # A node that proves no owner says "unattributed" of everything, which is not to say that others used nothing.
+    proved = values.filter(~pl.col("owner").is_in(["", UNATTRIBUTED]) & (pl.col("quantity") == "vram_used"))
+    attributed = proved.select(
         *_DEVICE, owner=pl.lit(""), quantity=pl.lit("attributed"), second_s="second_s", value=pl.lit(1, pl.Int64)
     )
-    node_presence = _node_presence(start_s - CONTEXT_S, end_s + CONTEXT_S, samples, contacts)
-    presence = _presence(node_presence, every_device, valid, lost)
+    of_node = node_presence(start_s - CONTEXT_S, end_s + CONTEXT_S, samples, contacts)
+    presence = device_presence(of_node, every_device, valid, lost)
     runs = pl.concat([_runs(values), _runs(attributed.unique()), _runs(presence)]).sort([*_KEY, "start_s"])
     return Evidence(node, period, runs)
 
@@ -184,68 +175,6 @@ def read_evidence(path: Path, node: str, period: Period, digest: str) -> Evidenc
             "restore it from a backup"
         )
     return evidence
-
-
-def _lost(samples: pl.DataFrame, every_device: pl.DataFrame) -> pl.DataFrame:
-    """The seconds in which a device was said to be lost; a card takes its instances with it."""
-    said = samples.filter((pl.col("series") == GPU_UP.name) & (pl.col("value") == 0)).select(*_DEVICE, "second_s")
-    cards = said.filter(pl.col("mig_uuid") == "").drop("mig_uuid")
-    return pl.concat([said, every_device.join(cards, on="gpu_uuid")]).unique()
-
-
-def _node_presence(from_s: int, to_s: int, samples: pl.DataFrame, contacts: Iterable[Period]) -> pl.DataFrame:
-    """One row per second of [from_s, to_s): what is known of the node itself."""
-    seconds = pl.DataFrame({"second_s": pl.int_range(from_s, to_s, eager=True)})
-    return (
-        seconds.join(samples.select("second_s").unique().with_columns(heard=True), on="second_s", how="left")
-        .join(_contact_seconds(contacts, from_s, to_s).with_columns(contact=True), on="second_s", how="left")
-        .select(
-            "second_s",
-            pl.when("heard")
-            .then(Presence.SAMPLED)
-            .when("contact")
-            .then(Presence.COLLECTOR_DOWN)
-            .otherwise(Presence.HOST_UNREACHABLE)
-            .cast(pl.Int64)
-            .alias("node_value"),
-        )
-    )
-
-
-def _presence(node: pl.DataFrame, every_device: pl.DataFrame, valid: pl.DataFrame, lost: pl.DataFrame) -> pl.DataFrame:
-    """One row per device and second, and per second for the node itself (gpu_uuid '')."""
-    device = (
-        every_device.join(node, how="cross")
-        .join(
-            valid.select(*_DEVICE, "second_s").unique().with_columns(valid=True), on=[*_DEVICE, "second_s"], how="left"
-        )
-        .join(lost.with_columns(lost=True), on=[*_DEVICE, "second_s"], how="left")
-        .with_columns(
-            pl.when("lost")
-            .then(Presence.LOST)
-            .when("valid")
-            .then(Presence.SAMPLED)
-            .when(pl.col("node_value") == Presence.SAMPLED)
-            .then(Presence.ABSENT)
-            .otherwise("node_value")
-            .cast(pl.Int64)
-            .alias("value")
-        )
-    )
-    of_node = node.select(pl.lit("").alias("gpu_uuid"), pl.lit("").alias("mig_uuid"), "second_s", value="node_value")
-    return pl.concat([device.select(of_node.columns), of_node]).select(
-        *_DEVICE, pl.lit("").alias("owner"), pl.lit("presence").alias("quantity"), "second_s", "value"
-    )
-
-
-def _contact_seconds(contacts: Iterable[Period], from_s: int, to_s: int) -> pl.DataFrame:
-    """The seconds within `CONTACT_S` after some heartbeat."""
-    ranges = [
-        pl.int_range(max(from_s, first), min(to_s, last + CONTACT_S), eager=True)
-        for first, last in ((each.start_us // MICROSECONDS, each.end_us // MICROSECONDS) for each in contacts)
-        if max(from_s, first) < min(to_s, last + CONTACT_S)
-    ]
-    return pl.DataFrame({"second_s": pl.concat(ranges) if ranges else pl.Series(dtype=pl.Int64)}).unique()
 
 
 def _runs(dense: pl.DataFrame) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from enum import StrEnum
 import polars as pl
 
 from domain.prices import GapPolicy, GapRules
-from meter.evidence import Presence
+from meter.presence import Presence
 
 
 class GapClass(StrEnum):

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from domain.errors import InputError
 from domain.period import HOUR_US, Period, day_start_us
 from meter.invoices import Invoice, draft_invoice
-from meter.ledger_store import NO_NODE, Window, load_charges
+from meter.ledger_store import NO_NODE, Window, load_charges, read_window
 from meter.price_store import load_rates
 from store.access import Principal
 from store.capacity import load_grants
@@ -45,8 +45,8 @@ def _held_windows(
     """The windows in which the tenant held something, and of which alone it may learn; None if never rated."""
     held = {
         (NO_NODE if grant.is_record_only else grant.node, hour.start_us)
-        for grant in load_grants(connection, principal, period)
-        if grant.tenant == tenant and (part := grant.period.intersect(period))
+        for grant in load_grants(connection, principal, period, tenant=tenant)
+        if (part := grant.period.intersect(period))
         for hour in part.hours()
     }
     query = select(windows).where(
@@ -54,5 +54,5 @@ def _held_windows(
         windows.c.start_us > period.start_us - HOUR_US,
         windows.c.start_us < period.end_us,
     )
-    rated = {(row["node"], row["start_us"]): Window(**row) for row in connection.execute(query).mappings()}
+    rated = {(row["node"], row["start_us"]): read_window(row) for row in connection.execute(query).mappings()}
     return {key: rated.get(key) for key in held}

@@ -15,7 +15,8 @@ class InvoiceLine:
     """Charges of one project, SKU, dimension and rate. `rate` None is unpriced use.
 
     `amount_nano` is exact; `payable_nano` is a multiple of the currency's smallest unit, and the payables of an
-    invoice sum to its total. `covered_seconds` None: no device is known for any of it.
+    invoice sum to its total. `covered_seconds` of `coverable_seconds`, those on known devices, had a sample; None: no
+    device is known for any of it.
     """
 
     project: str
@@ -25,6 +26,7 @@ class InvoiceLine:
     granted_seconds: int = 0
     free_seconds: int = 0
     covered_seconds: int | None = None
+    coverable_seconds: int = 0
     quantity: int = 0
     quantity_whole: int = 1
     amount_nano: int = 0
@@ -39,6 +41,7 @@ class InvoiceLine:
         self.amount_nano += charge.amount_nano
         if charge.covered_seconds is not None:
             self.covered_seconds = (self.covered_seconds or 0) + charge.covered_seconds
+            self.coverable_seconds += charge.granted_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,17 @@
 """Windows, evidence and charges in the database."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from domain.errors import ConflictError
-from domain.grants import OPEN_END_US
 from domain.period import Period, format_instant
 from meter.charges import Charge
 from store.access import Principal, Role
 from store.tables.billing import charges, evidence, windows
-from store.tables.capacity import device_periods, grants, nodes
+from store.tables.capacity import nodes
 
 # The node of grants without a device.
 NO_NODE = ""
@@ -20,7 +19,10 @@ NO_NODE = ""
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One row of `windows`. Residuals None: the node's capacity is not known."""
+    """One row of `windows`. Residuals None: the node's capacity is not known.
+
+    `rated_us` is when what was last rated was read, by the database's clock; None: it is to be rated (again).
+    """
 
     node: str
     start_us: int
@@ -31,6 +33,7 @@ class Window:
     residual_compute: int | None
     residual_vram: int | None
     unpriced_seconds: int
+    rated_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ def load_windows(
         query = query.where(windows.c.start_us >= period.start_us, windows.c.start_us < period.end_us)
     if node is not None:
         query = query.where(windows.c.node == node)
-    return [Window(**row) for row in connection.execute(query).mappings()]
+    return [read_window(row) for row in connection.execute(query).mappings()]
 
 
 def load_frozen(connection: Connection, principal: Principal, window: Window) -> FrozenEvidence | None:
@@ -89,7 +92,8 @@ def save_window(
     place = (windows.c.node == window.node) & (windows.c.start_us == window.start_us)
     before = connection.execute(select(windows).where(place).with_for_update()).mappings().one_or_none()
     if before is None:
-        connection.execute(insert(windows).values(**asdict(window)))
+        # Not found by meter/backlog_store.py, whose mark must not move for it.
+        connection.execute(insert(windows).values(**asdict(window), found_us=0))
     elif before["state"] == "closed" or not _follows(window, before["revision"], before["evidence_digest"]):
         raise ConflictError(
             f"cannot rate the window {window.node!r} {format_instant(window.start_us)!r}: another meter has moved it "
@@ -144,43 +148,21 @@ def load_charges(
     return [_charge(row) for row in connection.execute(query).mappings()]
 
 
-def nodes_to_meter(connection: Connection, principal: Principal) -> dict[str, int | None]:
-    """Every node that reports or holds grants -> the instant of its last inventory; '' for record-only grants."""
+def rated_nodes(connection: Connection, principal: Principal) -> list[str]:
+    """Every node that has windows, by name; '' for grants without a device."""
     principal.require(Role.OPERATOR, Role.BILLING)
-    found: dict[str, int | None] = {row.node: row.inventory_us for row in connection.execute(select(nodes))}
-    with_grants = select(grants.c.node).where(grants.c.gpu_uuid.is_not(None)).distinct()
-    for node in connection.execute(with_grants).scalars():
-        found.setdefault(node, None)
-    if connection.execute(select(func.count()).where(grants.c.gpu_uuid.is_(None))).scalar_one():
-        found[NO_NODE] = None
-    return found
+    return list(connection.execute(select(windows.c.node).distinct().order_by(windows.c.node)).scalars())
 
 
-def busy_periods(connection: Connection, principal: Principal, node: str) -> list[Period]:
-    """The stretches in which the node had a card or a grant, unmerged, in order of start."""
+def inventory_us(connection: Connection, principal: Principal, node: str) -> int | None:
+    """The instant of the node's last inventory report; None where it never made one."""
     principal.require(Role.OPERATOR, Role.BILLING)
-    of_grants = select(grants.c.start_us, grants.c.end_us)
-    if node == NO_NODE:
-        query: Any = of_grants.where(grants.c.gpu_uuid.is_(None))
-    else:
-        query = of_grants.where(grants.c.node == node, grants.c.gpu_uuid.is_not(None)).union_all(
-            select(device_periods.c.start_us, device_periods.c.end_us).where(device_periods.c.node == node)
-        )
-    return _periods(connection.execute(query).all())
+    return connection.execute(select(nodes.c.inventory_us).where(nodes.c.node == node)).scalar_one_or_none()
 
 
-def hours_to_rate(connection: Connection, principal: Principal, node: str, now_us: int) -> Sequence[int]:
-    """Starts of the node's hours up to `now_us` that have something to rate and have not settled, in order."""
-    hours = {
-        hour.start_us
-        for busy in busy_periods(connection, principal, node)
-        if (past := busy.intersect(Period(0, max(now_us, 0))))
-        for hour in past.hours()
-    }
-    done = select(windows.c.start_us).where(
-        windows.c.node == node, or_(windows.c.state == "settled", windows.c.state == "closed")
-    )
-    return sorted(hours.difference(connection.execute(done).scalars()))
+def read_window(row: RowMapping) -> Window:
+    """The fact in a row of `windows`."""
+    return Window(**{name: row[name] for name in Window.__dataclass_fields__})
 
 
 def _follows(window: Window, revision: int, digest: str | None) -> bool:
@@ -190,7 +172,3 @@ def _follows(window: Window, revision: int, digest: str | None) -> bool:
 
 def _charge(row: Any) -> Charge:
     return Charge(**{name: row[name] for name in Charge.__dataclass_fields__})
-
-
-def _periods(rows: Iterable[Any]) -> list[Period]:
-    return sorted(Period(row.start_us, OPEN_END_US if row.end_us is None else row.end_us) for row in rows)

@@ -29,14 +29,24 @@ class Observations(Protocol):
         """The second before which everything was delivered or recorded as a hole; None if that was never said."""
         ...
 
+    def clock_skew_s(self, node: str, start_s: int, end_s: int) -> float | None:
+        """The largest difference, without its sign, between the node's clock and the allocator's; None: not said."""
+        ...
+
 
 class RecordedObservations:
     """Observations held in memory, for tests and for logs that never went through a store."""
 
-    def __init__(self, samples: dict[str, pl.DataFrame], complete_until_s: dict[str, int]) -> None:
-        """Both by node; frames have the columns of `SAMPLE_COLUMNS`."""
+    def __init__(
+        self,
+        samples: dict[str, pl.DataFrame],
+        complete_until_s: dict[str, int],
+        clock_skew_s: dict[str, float] | None = None,
+    ) -> None:
+        """All by node; frames have the columns of `SAMPLE_COLUMNS`."""
         self._samples = samples
         self._complete_until_s = complete_until_s
+        self._clock_skew_s = clock_skew_s or {}
 
     def samples(self, node: str, start_s: int, end_s: int) -> pl.DataFrame:
         """The recorded samples of that stretch."""
@@ -46,3 +56,7 @@ class RecordedObservations:
     def complete_until_s(self, node: str) -> int | None:
         """The recorded mark."""
         return self._complete_until_s.get(node)
+
+    def clock_skew_s(self, node: str, start_s: int, end_s: int) -> float | None:  # noqa: ARG002 - one for all times
+        """The recorded skew."""
+        return self._clock_skew_s.get(node)

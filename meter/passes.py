@@ -1,28 +1,28 @@
 """Passes over many windows: a stretch of time once, or all that is due again and again."""
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 from domain.clock import MICROSECONDS, Clock
-from domain.errors import ConflictError, UnavailableError
+from domain.errors import GputabError, UnavailableError
+from domain.money import NANO
 from domain.period import HOUR_US, Period
-from domain.samples import SampleRun
-from domain.series import METER_LAG, METER_RESIDUAL_COMPUTE, METER_RESIDUAL_VRAM, METER_UNPRICED
-from meter import ledger_store
-from meter.windows import Outcome, WindowRater, WindowResult
+from domain.samples import SampleRun, SampleSink
+from domain.series import (
+    METER_LAG,
+    METER_OLDEST_OPEN,
+    METER_RESIDUAL_COMPUTE,
+    METER_RESIDUAL_VRAM,
+    METER_SPEND_RATE,
+    METER_UNPRICED,
+)
+from meter.backlog_store import due_windows, find_windows, windows_of
+from meter.windows import WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 
 _NAP_S = 0.2
-
-
-class SampleSink(Protocol):
-    """Where the meter publishes what it knows of itself."""
-
-    def send(self, runs: Iterable[SampleRun]) -> None:
-        """Store the samples; UnavailableError where that cannot be done now."""
-        ...
 
 
 def rate_period(
@@ -32,83 +32,111 @@ def rate_period(
 
     However the time is cut into periods, a window comes out the same.
     """
+    find_windows(database, principal)
+    begun = Period(period.start_us, max(period.start_us, min(period.end_us, now_us)))
     with database.read() as connection:
-        busy = {
-            node: ledger_store.busy_periods(connection, principal, node)
-            for node in sorted(ledger_store.nodes_to_meter(connection, principal))
-        }
-    started = Period(period.start_us, max(period.start_us, min(period.end_us, now_us)))
-    for hour in started.hours():
-        for node, periods in busy.items():
-            if any(each.intersect(hour) for each in periods):
-                yield rater.rate_window(node, hour.start_us, now_us)
-
-
-def rate_due(database: Database, principal: Principal, rater: WindowRater, now_us: int) -> Iterator[WindowResult]:
-    """One pass over every window that has begun and has not settled: the present hour first, then the past.
-
-    So what is being spent is known before the past is worked off, and a pass may be given up between two windows.
-    The order is another one in each pass: windows that cannot settle yet, such as those of a node that was taken
-    away, then never keep others from their turn.
-    """
-    with database.read() as connection:
-        due = [
-            (start_us, node)
-            for node in ledger_store.nodes_to_meter(connection, principal)
-            for start_us in ledger_store.hours_to_rate(connection, principal, node, now_us)
-        ]
-    random.Random(now_us).shuffle(due)  # noqa: S311 - an order, not a secret
-    for start_us, node in sorted(due, key=lambda each: each[0] + HOUR_US <= now_us):
+        places = windows_of(connection, principal, begun)
+    for node, start_us in places:
         yield rater.rate_window(node, start_us, now_us)
 
 
-def follow(
-    one_pass: Callable[[int], Iterable[WindowResult]],
-    sink: SampleSink,
-    clock: Clock,
-    *,
-    every_s: float,
-    is_stopped: Callable[[], bool],
-    report: Callable[[str], None],
-) -> None:
-    """Rate what is due every `every_s` seconds until stopped; a store that is down, or another meter, only delays it.
+class Follower:
+    """Rates what is due, and publishes what the meter knows of itself."""
 
-    A pass that takes longer is given up between two windows of the past, for which it has at least the time that
-    the present hour took: what it leaves is due in the next.
-    """
-    while not is_stopped():
-        began_s, now_us = clock.monotonic_s(), clock.now_us()
-        until_s = began_s + every_s
+    def __init__(
+        self,
+        database: Database,
+        principal: Principal,
+        rater: WindowRater,
+        sink: SampleSink,
+        clock: Clock,
+        report: Callable[[str], None],
+    ) -> None:
+        """`report` takes one line for every window that could not be rated."""
+        self._database = database
+        self._principal = principal
+        self._rater = rater
+        self._sink = sink
+        self._clock = clock
+        self._report = report
+
+    def follow(self, every_s: float, is_stopped: Callable[[], bool]) -> None:
+        """Begin a pass every `every_s` seconds until stopped; a store that is down delays and loses nothing."""
+        while not is_stopped():
+            next_s = self._clock.monotonic_s() + every_s
+            try:
+                results = self.one_pass(every_s, is_stopped)
+                self._sink.send(own_series(results, self._clock.now_us()))
+            except GputabError as error:
+                self._report(str(error))
+            # Short naps, so that a stop is not waited for.
+            while self._clock.monotonic_s() < next_s and not is_stopped():
+                self._clock.sleep_s(min(next_s - self._clock.monotonic_s(), _NAP_S))
+
+    def one_pass(self, at_least_s: float, is_stopped: Callable[[], bool]) -> list[WindowResult]:
+        """Rate what is due: the present hour first, so that what is being spent is known, then the past.
+
+        The past gets the rest of `at_least_s`, and at least the time that the present took; what is left is due
+        in the next pass. Its order is another one each time: windows that cannot settle yet, such as those of a
+        node that was taken away, never keep others from their turn. One that fails is reported and left.
+
+        Raises UnavailableError where the store is down, which it is for every window.
+        """
+        began_s, now_us = self._clock.monotonic_s(), self._clock.now_us()
+        until_s = began_s + at_least_s
+        find_windows(self._database, self._principal)
+        with self._database.read() as connection:
+            due = due_windows(connection, self._principal)
+        random.Random(now_us).shuffle(due)  # noqa: S311 - an order, not a secret
         results = []
-        try:
-            for result in one_pass(now_us):
-                results.append(result)
-                if result.start_us + HOUR_US > now_us:
-                    until_s = max(until_s, 2 * clock.monotonic_s() - began_s)
-                if is_stopped() or clock.monotonic_s() > until_s:
-                    break
-            sink.send(own_series(results, clock.now_us()))
-        except (UnavailableError, ConflictError) as error:
-            report(str(error))
-        # Short naps, so that a stop is not waited for.
-        while clock.monotonic_s() < until_s and not is_stopped():
-            clock.sleep_s(min(until_s - clock.monotonic_s(), _NAP_S))
+        for node, start_us in sorted(due, key=lambda place: place[1] + HOUR_US <= now_us):
+            is_present = start_us + HOUR_US > now_us
+            if is_stopped() or (not is_present and self._clock.monotonic_s() > until_s):
+                break
+            try:
+                results.append(self._rater.rate_window(node, start_us, now_us))
+            except UnavailableError:
+                raise
+            except GputabError as error:
+                self._report(str(error))
+            if is_present:
+                until_s = max(until_s, 2 * self._clock.monotonic_s() - began_s)
+        return results
 
 
 def own_series(results: Iterable[WindowResult], now_us: int) -> list[SampleRun]:
-    """The meter's series, from the newest window of each node that a pass rated."""
-    rated = [each.window for each in results if each.window and each.outcome in (Outcome.OPEN, Outcome.SETTLED)]
-    newest = {window.node: window for window in sorted(rated, key=lambda window: window.start_us)}
+    """The meter's series out of the windows of a pass: per node of its newest, per tenant of the present hour."""
+    by_node: dict[str, list[WindowResult]] = defaultdict(list)
+    spent_nano: dict[tuple[str, str], float] = defaultdict(float)
+    for result in results:
+        by_node[result.node].append(result)
+        window = result.window
+        if window is not None and result.start_us + HOUR_US > now_us and window.rated_until_us > window.start_us:
+            share_of_hour = (window.rated_until_us - window.start_us) / HOUR_US
+            for charge in result.charges:
+                spent_nano[charge.tenant, charge.currency] += charge.amount_nano / share_of_hour
     second = [now_us // MICROSECONDS]
-    runs = []
-    for node, window in newest.items():
-        values = {
-            METER_LAG: (now_us - window.rated_until_us) / MICROSECONDS,
-            METER_RESIDUAL_COMPUTE: window.residual_compute,
-            METER_RESIDUAL_VRAM: window.residual_vram,
-            METER_UNPRICED: window.unpriced_seconds,
-        }
-        runs += [
-            SampleRun(series, {"node": node}, second, [value]) for series, value in values.items() if value is not None
-        ]
+    runs = [run for node, its_results in by_node.items() for run in _node_series(node, its_results, now_us)]
+    runs += [
+        SampleRun(METER_SPEND_RATE, {"tenant": tenant, "currency": currency}, second, [amount / NANO])
+        for (tenant, currency), amount in spent_nano.items()
+    ]
     return runs
+
+
+def _node_series(node: str, results: list[WindowResult], now_us: int) -> Iterator[SampleRun]:
+    second = [now_us // MICROSECONDS]
+    oldest_us = min(result.start_us for result in results)
+    newest = max(results, key=lambda result: result.start_us).window
+    yield SampleRun(METER_OLDEST_OPEN, {"node": node}, second, [oldest_us // MICROSECONDS])
+    if newest is None:
+        return
+    values = {
+        METER_LAG: (now_us - newest.rated_until_us) / MICROSECONDS,
+        METER_RESIDUAL_COMPUTE: newest.residual_compute,
+        METER_RESIDUAL_VRAM: newest.residual_vram,
+        METER_UNPRICED: newest.unpriced_seconds,
+    }
+    for series, value in values.items():
+        if value is not None:
+            yield SampleRun(series, {"node": node}, second, [value])

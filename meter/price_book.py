@@ -10,7 +10,7 @@ import yaml
 
 from domain.errors import InputError
 from domain.money import Quote, check_currency, parse_quote
-from domain.period import Period, format_instant, parse_instant
+from domain.period import Period, format_instant, parse_iso_instant
 from domain.prices import ANY_SKU, DIMENSIONS, GapPolicy, GapRules, PriceBook, Rate, VramBasis, check_overlaps
 from domain.skus import SkuTable
 from domain.slugs import check_slug
@@ -159,8 +159,8 @@ class _Reader:
         return None
 
     def _period(self, place: str, row: Mapping[str, Any]) -> tuple[int, int | None] | None:
-        start_us = self._try(f"{place}, from", parse_instant, str(row.get("from", "")))
-        end_us = self._try(f"{place}, to", parse_instant, str(row["to"])) if row.get("to") is not None else None
+        start_us = self._try(f"{place}, from", parse_iso_instant, str(row.get("from", "")))
+        end_us = self._try(f"{place}, to", parse_iso_instant, str(row["to"])) if row.get("to") is not None else None
         if start_us is None:
             return None
         if end_us is not None:

@@ -34,10 +34,10 @@ def load_book(connection: Connection, principal: Principal, book: PriceBook, *, 
     added = [rate for rate in book.rates if rate.rate_id not in known]
     ended = [rate for rate in book.rates if rate.rate_id in known and rate.end_us != known[rate.rate_id].end_us]
     for rate in ended:
-        _end_rate(connection, known[rate.rate_id], rate.end_us)
+        _end_rate(connection, known[rate.rate_id], rate.end_us, now_us)
     check_overlaps([*(rate for _, rate in _read_rates(connection, [book.book])), *added])
     if added:
-        connection.execute(insert(rates), [_rate_row(book.book, rate) for rate in added])
+        connection.execute(insert(rates), [_rate_row(book.book, rate, now_us) for rate in added])
     if header is None or added or ended:
         record(connection, principal, "load prices", f"{book.book} +{len(added)} ended {len(ended)}", now_us)
     return len(added), len(ended)
@@ -77,7 +77,7 @@ def _check_tenants(connection: Connection, book: PriceBook) -> None:
         )
 
 
-def _end_rate(connection: Connection, known: Rate, end_us: int | None) -> None:
+def _end_rate(connection: Connection, known: Rate, end_us: int | None, now_us: int) -> None:
     last_used = connection.execute(
         select(func.max(charges.c.window_start_us)).where(charges.c.rate_id == known.rate_id)
     ).scalar_one()
@@ -91,7 +91,7 @@ def _end_rate(connection: Connection, known: Rate, end_us: int | None) -> None:
             f"cannot end the rate {known.quote.price} per {known.quote.unit} before "
             f"{format_instant(last_used + HOUR_US)}: charges up to then stand on it"
         )
-    connection.execute(update(rates).where(rates.c.rate_id == known.rate_id).values(end_us=end_us))
+    connection.execute(update(rates).where(rates.c.rate_id == known.rate_id).values(end_us=end_us, changed_us=now_us))
 
 
 def _header(book: PriceBook) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _book(header: Row[Any], its_rates: list[Rate]) -> PriceBook:
     return PriceBook(header.book, header.currency, gaps, tuple(its_rates))
 
 
-def _rate_row(book: str, rate: Rate) -> dict[str, Any]:
+def _rate_row(book: str, rate: Rate, now_us: int) -> dict[str, Any]:
     return {
         "rate_id": rate.rate_id,
         "book": book,
@@ -128,6 +128,7 @@ def _rate_row(book: str, rate: Rate) -> dict[str, Any]:
         "basis": rate.basis,
         "start_us": rate.start_us,
         "end_us": rate.end_us,
+        "changed_us": now_us,
     }
 
 

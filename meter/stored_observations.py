@@ -3,14 +3,26 @@
 import polars as pl
 
 from domain.clock import MICROSECONDS, Clock
-from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
+from domain.series import (
+    COLLECTOR_CLOCK_SKEW,
+    COLLECTOR_COMPLETE_UNTIL,
+    COLLECTOR_LATENESS,
+    GPU_BUSY,
+    GPU_MEMORY_USED,
+    GPU_UP,
+    OWNER_COMPUTE,
+    OWNER_MEMORY,
+)
 from meter.observations import SAMPLE_COLUMNS
 from victoriametrics.launcher import check_flags
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
-# What evidence is made of; the other series are for pictures.
-_SERIES = (GPU_UP, GPU_BUSY, GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE)
+# What evidence is made of. The lateness of a tick says that the collector looked, even where no card answered.
+_SERIES = (GPU_UP, GPU_BUSY, GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE, COLLECTOR_LATENESS)
+
+# VictoriaMetrics 1.112 shows a sample 2 to 4 s after it was pushed, the first one of a series up to 10 s.
+VISIBLE_S = 10
 
 
 class StoredObservations:
@@ -35,12 +47,24 @@ class StoredObservations:
         return self._reader.export(selector, start_s, end_s).frame.select(list(SAMPLE_COLUMNS))
 
     def complete_until_s(self, node: str) -> int | None:
-        """The latest mark of the node within the lookback."""
+        """The latest mark of the node that was pushed at least `VISIBLE_S` ago, within the lookback.
+
+        So that what it vouches for can be seen: the store shows samples late, and not in the order they came.
+        """
         self._check()
         mark = Selector((COLLECTOR_COMPLETE_UNTIL,), {"node": node}).expression
         now_s = self._clock.now_us() // MICROSECONDS
-        found = self._reader.instant(f"max(max_over_time({mark}[{self._lookback_s}s]))", now_s)
+        found = self._reader.instant(f"max(max_over_time({mark}[{self._lookback_s}s]))", now_s - VISIBLE_S)
         return int(found[0].values[-1]) if found else None
+
+    def clock_skew_s(self, node: str, start_s: int, end_s: int) -> float | None:
+        """The largest skew that the node's collector measured in [start_s, end_s), without its sign."""
+        self._check()
+        skew = Selector((COLLECTOR_CLOCK_SKEW,), {"node": node}).expression
+        over = f"({skew}[{end_s - start_s}s])"
+        ends = [f"max(max_over_time{over})", f"-min(min_over_time{over})"]
+        found = [each.values[-1] for query in ends for each in self._reader.instant(query, end_s)]
+        return max(found, default=None)
 
     def _check(self) -> None:
         if not self._is_checked:

@@ -27,7 +27,8 @@ GROUPINGS: Mapping[str, Callable[[Grant], str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """Totals of one group. Used VRAM and covered seconds are None where no grant of the group has a device.
+    """Totals of one group. Covered seconds, those with a reading of VRAM, are None where no grant of the group has a
+    device; used VRAM is None where no second is covered.
 
     `milli_gpu_seconds` is rounded half-even once, from the exact sum of the group.
     """
@@ -80,8 +81,9 @@ def usage(
         stretches = list(_stretches(its_grants, hour.intersect(period)))
         for stretch, sums in zip(stretches, measure(evidence, stretches), strict=True):
             total = totals[_key(stretch.grant, by)]
-            total.used = (total.used or 0) + sums.used
-            total.covered = (total.covered or 0) + sums.measured
+            total.covered = (total.covered or 0) + sums.covered
+            if sums.covered:
+                total.used = (total.used or 0) + sums.used
     return [
         UsageRow(
             dict(zip(by, key, strict=True)),

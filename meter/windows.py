@@ -1,6 +1,5 @@
 """One window: read what was observed, freeze it when it is complete, rate it, and put the result in the ledger."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -9,22 +8,20 @@ from urllib.parse import quote
 import polars as pl
 
 from domain.clock import MICROSECONDS
-from domain.grants import Grant
 from domain.period import HOUR_US, Period, ceil_second, format_instant
-from domain.prices import PriceBook
-from domain.tenants import Tenant
 from meter import ledger_store
 from meter.charges import Charge
-from meter.conservation import Fleet, Residuals, residuals
+from meter.conservation import Residuals, residuals
 from meter.evidence import CONTEXT_S, Evidence, make_evidence, read_evidence, write_evidence
 from meter.ledger_store import NO_NODE, FrozenEvidence, Window
 from meter.observations import SAMPLE_COLUMNS, Observations
-from meter.price_store import load_books
 from meter.rating import rate
-from store import capacity
+from meter.record_store import WindowRecord, read_record
 from store.access import Principal
 from store.database import Database
-from store.tenants import load_tenants
+
+# Above it a window does not settle by itself: somebody must look (design, "Time").
+SKEW_LIMIT_S = 2.0
 
 
 class Outcome(StrEnum):
@@ -56,20 +53,6 @@ class SettleRules:
 
     grace_us: int
     deadline_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """What the database says of a window's hour."""
-
-    grants: list[Grant]
-    fleet: Fleet
-    contacts: list[Period]
-    tenants: Mapping[str, Tenant]
-    books: Mapping[str, PriceBook]
-    inventory_us: int | None
-    window: Window | None
-    frozen: FrozenEvidence | None
 
 
 class WindowRater:
@@ -107,7 +90,7 @@ class WindowRater:
             return WindowResult(node, start_us, Outcome.WAITING, record.window, ())
         evidence = self._observe(node, Period(start_us, until_us), record)
         kept = self._frozen_evidence(record, node, hour)
-        kept_frozen = kept is not None and evidence.sampled_seconds < kept.sampled_seconds
+        kept_frozen = kept is not None and evidence.lacks(kept)
         if kept is not None and kept_frozen:
             evidence = kept
         return self._save(node, evidence, record, settled=settled, kept_frozen=kept_frozen)
@@ -125,29 +108,9 @@ class WindowRater:
         """The second before which everything of the node was delivered or is a hole; None if it never said."""
         return self._observations.complete_until_s(node)
 
-    def _read(self, node: str, hour: Period) -> _Record:
-        who = self._principal
+    def _read(self, node: str, hour: Period) -> WindowRecord:
         with self._database.read() as connection:
-            # An instance or a hold matters for the context too, but only seconds of the hour are rated.
-            devices = capacity.load_device_periods(connection, who, hour, node=node) if node != NO_NODE else []
-            uuids = {each.gpu_uuid for each in devices}
-            around = Period(hour.start_us - CONTEXT_S * MICROSECONDS, hour.end_us + CONTEXT_S * MICROSECONDS)
-            window = ledger_store.load_window(connection, who, node, hour.start_us)
-            return _Record(
-                grants=capacity.load_grants(connection, who, hour, node=node),
-                fleet=Fleet(
-                    devices=devices,
-                    instances=capacity.load_mig_periods(connection, who, hour, uuids),
-                    holds=capacity.load_holds(connection, who, hour, uuids),
-                    states=capacity.load_device_states(connection, who, hour, uuids),
-                ),
-                contacts=capacity.load_contacts(connection, who, around, node=node),
-                tenants={each.tenant: each for each in load_tenants(connection, who)},
-                books=load_books(connection, who),
-                inventory_us=ledger_store.nodes_to_meter(connection, who).get(node),
-                window=window,
-                frozen=ledger_store.load_frozen(connection, who, window) if window else None,
-            )
+            return read_record(connection, self._principal, node, hour)
 
     def _complete_until_us(self, node: str, now_us: int) -> int:
         """Up to when every second is known to be delivered or a hole; nothing is missing where no device is."""
@@ -166,27 +129,33 @@ class WindowRater:
             return True
         # The context after the hour must be complete as well, so that a hole at its end is seen whole.
         complete = complete_us >= hour.end_us + CONTEXT_S * MICROSECONDS
-        return complete and inventory_us is not None and inventory_us >= hour.end_us
+        reported = inventory_us is not None and inventory_us >= hour.end_us
+        return complete and reported and not self._is_skewed(node, hour)
 
-    def _observe(self, node: str, period: Period, record: _Record) -> Evidence:
+    def _is_skewed(self, node: str, hour: Period) -> bool:
+        """Whether the node's clock went so far wrong that its seconds are not those of its grants."""
+        skew_s = self._observations.clock_skew_s(node, hour.first_second, ceil_second(hour.end_us))
+        return skew_s is not None and skew_s > SKEW_LIMIT_S
+
+    def _observe(self, node: str, period: Period, record: WindowRecord) -> Evidence:
         if node == NO_NODE:
             return make_evidence(node, period, pl.DataFrame(schema=SAMPLE_COLUMNS), [], [])
         start_s, end_s = period.first_second, ceil_second(period.end_us)
         samples = self._observations.samples(node, start_s - CONTEXT_S, end_s + CONTEXT_S)
-        devices = [(each.gpu_uuid, "") for each in record.fleet.devices]
+        devices = [(each.gpu_uuid, "") for each in record.fleet.devices if each.node == node]
         devices += [(each.gpu_uuid, each.mig_uuid) for each in record.fleet.instances]
         return make_evidence(node, period, samples, record.contacts, devices)
 
-    def _frozen_evidence(self, record: _Record, node: str, hour: Period) -> Evidence | None:
+    def _frozen_evidence(self, record: WindowRecord, node: str, hour: Period) -> Evidence | None:
         if record.frozen is None:
             return None
         return read_evidence(self._evidence_dir / record.frozen.path, node, hour, record.frozen.digest)
 
     def _save(
-        self, node: str, evidence: Evidence, record: _Record, *, settled: bool, kept_frozen: bool
+        self, node: str, evidence: Evidence, record: WindowRecord, *, settled: bool, kept_frozen: bool
     ) -> WindowResult:
         charges = rate(evidence, record.grants, record.tenants, record.books)
-        left = residuals(record.fleet, record.grants, evidence) if node != NO_NODE else Residuals(0, 0)
+        left = residuals(record.fleet, evidence) if node != NO_NODE else Residuals(0, 0)
         before = record.window
         changed = before is None or before.evidence_digest != evidence.digest
         revision = before.revision if before else 0
@@ -204,6 +173,7 @@ class WindowRater:
             residual_compute=left.compute_unit_seconds,
             residual_vram=left.vram_byte_seconds,
             unpriced_seconds=sum(each.granted_seconds for each in charges if each.rate_id is None),
+            rated_us=record.read_us,
         )
         with self._database.write() as connection:
             ledger_store.save_window(connection, self._principal, window, charges, frozen)

@@ -1,11 +1,12 @@
 """Reading who held what, and what hardware there was: facts for the allocator, the meter and reports."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, Table, and_, or_, select
 
+from domain.capacity import ShareGrain
 from domain.grants import OPEN_END_US, Grant, GrantKind
 from domain.period import Period
 from store.access import Principal, Role
@@ -33,6 +34,18 @@ class DevicePeriod:
     share_min_milli: int | None
     share_min_vram_bytes: int | None
     period: Period
+
+    @property
+    def usable_vram_bytes(self) -> int:
+        """What tenants of the card may have; on a MIG card the instances' own sizes decide, reserve and all."""
+        return self.vram_total_bytes - (0 if self.mig_enabled else self.vram_reserved_bytes)
+
+    @property
+    def share_grain(self) -> ShareGrain | None:
+        """The smallest share the card is sold in; None where it is not sold in shares."""
+        if self.share_min_milli is None or self.share_min_vram_bytes is None:
+            return None
+        return ShareGrain(self.share_min_milli, self.share_min_vram_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +86,18 @@ class DeviceState:
 
 
 def load_grants(
-    connection: Connection, principal: Principal, period: Period, *, node: str | None = None
+    connection: Connection,
+    principal: Principal,
+    period: Period,
+    *,
+    node: str | None = None,
+    tenant: str | None = None,
+    gpu_uuids: Collection[str] | None = None,
 ) -> list[Grant]:
     """Grants that meet the period, of tenants the principal may see, ordered by allocation and ordinal.
 
-    `node` keeps one node's; '' those without a device, whatever node their record names.
+    `node` keeps one node's; '' those without a device, whatever node their record names. `tenant` and
+    `gpu_uuids` keep those of one tenant and those on some cards.
     """
     query = (
         select(grants, allocations.c.tenant, allocations.c.project)
@@ -85,6 +105,10 @@ def load_grants(
         .where(principal.sees(allocations.c.tenant), _meets(grants, period))
         .order_by(grants.c.allocation, grants.c.ordinal)
     )
+    if tenant is not None:
+        query = query.where(allocations.c.tenant == tenant)
+    if gpu_uuids is not None:
+        query = query.where(grants.c.gpu_uuid.in_(gpu_uuids))
     if node == "":
         query = query.where(grants.c.gpu_uuid.is_(None))
     elif node is not None:
@@ -114,13 +138,20 @@ def read_grant(row: Row[Any]) -> Grant:
 
 
 def load_device_periods(
-    connection: Connection, principal: Principal, period: Period, *, node: str | None = None
+    connection: Connection,
+    principal: Principal,
+    period: Period,
+    *,
+    node: str | None = None,
+    gpu_uuids: Collection[str] | None = None,
 ) -> list[DevicePeriod]:
     """Device periods that meet the period, by card and start. For operators and billing: cards are not a tenant's."""
     principal.require(Role.OPERATOR, Role.BILLING)
     query = select(device_periods).where(_meets(device_periods, period))
     if node is not None:
         query = query.where(device_periods.c.node == node)
+    if gpu_uuids is not None:
+        query = query.where(device_periods.c.gpu_uuid.in_(gpu_uuids))
     query = query.order_by(device_periods.c.gpu_uuid, device_periods.c.start_us)
     return [
         DevicePeriod(

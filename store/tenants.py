@@ -59,7 +59,7 @@ def assign_book(
             f"cannot assign the book {book!r} to {tenant!r} before the last assignment, to {who.books[-1][1]!r}: "
             "choose a later start"
         )
-    connection.execute(insert(tenant_books).values(tenant=tenant, book=book, start_us=start_us))
+    connection.execute(insert(tenant_books).values(tenant=tenant, book=book, start_us=start_us, changed_us=now_us))
     record(connection, principal, "assign book", f"{tenant} {book}", now_us)
 
 

@@ -1,15 +1,13 @@
 """`gputab usage` and `gputab invoice`: quantities of any interval, and what a tenant owes."""
 
-from datetime import date, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from domain.errors import InputError
 from domain.money import UNITS, format_nano
-from domain.period import Period, format_instant, parse_instant
+from domain.period import Period, format_instant, month_dates, parse_instant
 from gputab import composition
-from gputab.output import Format, OutputFormat, print_rows
+from gputab.output import Format, OutputFormat, print_rows, say
 from meter.invoice_store import load_draft
 from meter.invoices import Invoice, InvoiceLine
 from meter.usage import parse_grouping
@@ -25,10 +23,14 @@ def usage(
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Granted and used quantities of any interval."""
-    period = Period(parse_instant(start), parse_instant(end))
+    asked = Period(parse_instant(start), parse_instant(end))
     columns = parse_grouping(by)
     config, principal = composition.settings(), Principal.local_operator()
     now_us = composition.clock().now_us()
+    # What is granted without an end has not been used in the future.
+    period = Period(min(asked.start_us, now_us), min(asked.end_us, now_us))
+    if period.end_us < asked.end_us:
+        say(f"up to now, {format_instant(now_us)}")
     with (
         composition.open_database(config) as database,
         composition.window_rater(config, database, principal) as rater,
@@ -64,11 +66,7 @@ def invoice(
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """A draft invoice of a month, to the last second that is rated."""
-    try:
-        first = date.fromisoformat(f"{month}-01")
-    except ValueError as error:
-        raise InputError(f"cannot read {month!r} as a month: write YYYY-MM, such as 2026-01") from error
-    last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    first, last = month_dates(month)
     with composition.open_database(composition.settings()) as database, database.read() as connection:
         draft = load_draft(connection, Principal.local_operator(), tenant, first.isoformat(), last.isoformat())
     print_invoice(draft, output)
@@ -76,8 +74,9 @@ def invoice(
 
 def print_invoice(draft: Invoice, output: OutputFormat) -> None:
     """An invoice as a table with its coverage and total, or as JSON."""
-    until = format_instant(draft.rated_until_us) if draft.rated_until_us is not None else "nothing rated yet"
-    title = f"DRAFT invoice {draft.tenant}, {draft.first_date} to {draft.last_date}, rated until {until}"
+    until = format_instant(draft.rated_until_us) if draft.rated_until_us is not None else None
+    title = f"DRAFT invoice {draft.tenant}, {draft.first_date} to {draft.last_date}, "
+    title += f"rated until {until}" if until else "nothing rated yet"
     total = {
         "project": "total",
         "payable": f"{format_nano(draft.total_nano)} {draft.currency}",
@@ -120,7 +119,7 @@ def _line(line: InvoiceLine) -> dict[str, Any]:
         "granted_seconds": line.granted_seconds,
         "free_seconds": line.free_seconds,
         "covered_seconds": line.covered_seconds,
-        "covered": _percent(line.covered_seconds, line.granted_seconds),
+        "covered": _percent(line.covered_seconds, line.coverable_seconds),
         "base_quantity": line.quantity,
         "base_quantity_whole": line.quantity_whole,
         "amount_nano": line.amount_nano,

@@ -1,13 +1,12 @@
 """`gputab collect`: the collector of one node."""
 
 import signal
-import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated
 
-import structlog
 import typer
 
 from collector.node_service import NodeService
@@ -22,6 +21,7 @@ from domain.slugs import check_name
 from domain.units import MIB
 from gputab import composition
 from gputab.output import say
+from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
 
 
@@ -41,7 +41,7 @@ def collect(
 
     Delivers until it is stopped (Ctrl-C, SIGTERM), and then what it still has.
     """
-    _log_to_stderr()
+    composition.log_to_stderr()
     config = composition.settings()
     name = check_name("node", node or config.node)
     cards = _open_source(source, world, name)
@@ -57,7 +57,8 @@ def collect(
                 service = None
             else:
                 service = NodeService(config.allocator_url, name, composition.token(config), client)
-            run_collector(name, cards, queue, pusher, composition.clock(), stop, service)
+            check_store = partial(check_flags, config.victoriametrics_url)
+            run_collector(name, cards, queue, pusher, composition.clock(), stop, service, check_store=check_store)
     finally:
         queue.close()
         cards.close()
@@ -67,14 +68,3 @@ def _open_source(kind: SourceKind, world: Path | None, node: str) -> Source:
     if (kind is SourceKind.SIMULATOR) != (world is not None):
         raise InputError("cannot collect: --world FILE goes with --source simulator, and with no other")
     return NvmlSource() if world is None else SimulatedSource(world, node)
-
-
-def _log_to_stderr() -> None:
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

@@ -1,7 +1,8 @@
 """`gputab meter`: charges out of what was observed and granted."""
 
 import signal
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from threading import Event
 from typing import Annotated, Any
@@ -10,17 +11,18 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.money import format_nano
 from domain.period import HOUR_US, Period, format_instant, parse_instant
-from domain.samples import SampleRun
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
 from meter import ledger_store
-from meter.passes import follow, rate_due, rate_period
+from meter.backlog_store import due_windows
+from meter.ledger_store import Window
+from meter.passes import Follower, rate_period
 from meter.windows import WindowResult
 from store.access import Principal
-from victoriametrics.encode import encode
 from victoriametrics.push import Pusher
 
 app = typer.Typer(help="Rate windows: evidence x grants x prices -> charges.", no_args_is_help=True)
@@ -34,19 +36,9 @@ _COLUMNS = {
     "charges": "charges",
     "amount": "amount",
     "unpriced_seconds": "unpriced s",
-    "residual": "residual",
+    "residual_compute": "residual unit-s",
+    "residual_vram": "residual byte-s",
 }
-
-
-class _PushedSamples:
-    """The meter's own series, to VictoriaMetrics."""
-
-    def __init__(self, pusher: Pusher) -> None:
-        self._pusher = pusher
-
-    def send(self, runs: Iterable[SampleRun]) -> None:
-        """Push the samples."""
-        self._pusher.push(encode(runs))
 
 
 @app.command()
@@ -58,26 +50,20 @@ def run(
 ) -> None:
     """Rate every window that the time touches, each one whole; again, it changes nothing."""
     config, principal, clock = composition.settings(), Principal.local_operator(), composition.clock()
-    if follow_ == (start is not None and end is not None):
+    if (start is None) != (end is None) or follow_ == (start is not None):
         raise InputError("cannot run the meter: give --from and --to, or --follow")
     with ExitStack() as stack:
         database = stack.enter_context(composition.open_database(config))
         rater = stack.enter_context(composition.window_rater(config, database, principal))
-        if follow_:
+        if start is None or end is None:
             stopped = Event()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: stopped.set())
-            sink = _PushedSamples(stack.enter_context(Pusher(config.victoriametrics_url)))
-            follow(
-                lambda now_us: rate_due(database, principal, rater, now_us),
-                sink,
-                clock,
-                every_s=_EVERY_S,
-                is_stopped=stopped.is_set,
-                report=lambda message: say(f"gputab: {message}"),
-            )
+            sink = stack.enter_context(Pusher(config.victoriametrics_url))
+            follower = Follower(database, principal, rater, sink, clock, lambda line: say(f"gputab: {line}"))
+            follower.follow(_EVERY_S, stopped.is_set)
             return
-        period = Period(parse_instant(str(start)), parse_instant(str(end)))
+        period = Period(parse_instant(start), parse_instant(end))
         results = _with_progress(rate_period(database, principal, rater, period, clock.now_us()), period)
     print_rows([_row(result) for result in results], _COLUMNS, output)
 
@@ -88,25 +74,11 @@ def status(output: Format = OutputFormat.TABLE) -> None:
     principal = Principal.local_operator()
     now_us = composition.clock().now_us()
     with composition.open_database(composition.settings()) as database, database.read() as connection:
-        rows = []
-        for node in sorted(ledger_store.nodes_to_meter(connection, principal)):
-            windows = ledger_store.load_windows(connection, principal, node=node)
-            due = ledger_store.hours_to_rate(connection, principal, node, now_us)
-            last = windows[-1] if windows else None
-            rows.append(
-                {
-                    "node": node or "(no device)",
-                    "rated_until": format_instant(last.rated_until_us) if last else None,
-                    "lag_seconds": (now_us - last.rated_until_us) // 1_000_000 if last else None,
-                    "oldest_open": format_instant(due[0]) if due else None,
-                    "open": len(due),
-                    "settled": sum(window.state == "settled" for window in windows),
-                    "closed": sum(window.state == "closed" for window in windows),
-                    "unpriced_seconds": sum(window.unpriced_seconds for window in windows),
-                    "residual_compute": _sum(window.residual_compute for window in windows),
-                    "residual_vram": _sum(window.residual_vram for window in windows),
-                }
-            )
+        due = due_windows(connection, principal)
+        rows = [
+            _node_row(node, ledger_store.load_windows(connection, principal, node=node), dict(due), now_us)
+            for node in ledger_store.rated_nodes(connection, principal)
+        ]
     headings = {
         "node": "node",
         "rated_until": "rated until",
@@ -136,31 +108,39 @@ def _with_progress(results: Iterable[WindowResult], period: Period) -> list[Wind
     return found
 
 
+def _node_row(node: str, windows: Sequence[Window], oldest_due: Mapping[str, int], now_us: int) -> dict[str, Any]:
+    last = windows[-1]
+    return {
+        "node": node,
+        "rated_until": format_instant(last.rated_until_us),
+        "lag_seconds": (now_us - last.rated_until_us) // MICROSECONDS,
+        "oldest_open": format_instant(oldest_due[node]) if node in oldest_due else None,
+        **{state: sum(window.state == state for window in windows) for state in ("open", "settled", "closed")},
+        "unpriced_seconds": sum(window.unpriced_seconds for window in windows),
+        "residual_compute": _sum(window.residual_compute for window in windows),
+        "residual_vram": _sum(window.residual_vram for window in windows),
+    }
+
+
 def _row(result: WindowResult) -> dict[str, Any]:
     window = result.window
-    currencies = sorted({charge.currency for charge in result.charges})
-    amounts = [
-        f"{format_nano(sum(charge.amount_nano for charge in result.charges if charge.currency == currency))} {currency}"
-        for currency in currencies
-    ]
-    known = window is not None and window.residual_compute is not None and window.residual_vram is not None
+    by_currency: dict[str, int] = defaultdict(int)
+    for charge in result.charges:
+        by_currency[charge.currency] += charge.amount_nano
     return {
         "window": format_instant(result.start_us),
-        "node": result.node or "(no device)",
+        "node": result.node,
         "state": result.outcome.value,
         "rated_until": format_instant(window.rated_until_us) if window else None,
         "charges": len(result.charges),
-        "amount": ", ".join(amounts) or None,
+        "amount": ", ".join(f"{format_nano(nano)} {currency}" for currency, nano in sorted(by_currency.items())),
         "unpriced_seconds": window.unpriced_seconds if window else None,
-        "residual": (window.residual_compute or window.residual_vram) if window and known else "unknown",
+        "residual_compute": window.residual_compute if window else None,
+        "residual_vram": window.residual_vram if window else None,
     }
 
 
 def _sum(values: Iterable[int | None]) -> int | None:
     """None as soon as one is unknown: a sum of what is known would look complete."""
-    total = 0
-    for value in values:
-        if value is None:
-            return None
-        total += value
-    return total
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)

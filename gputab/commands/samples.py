@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from domain.period import format_instant
 from domain.series import Series
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
+from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
@@ -48,13 +50,14 @@ def import_file(
     the most memory, the last of counters. Bytes with a fraction are cut to whole bytes.
     """
     config = composition.settings()
+    check_store = partial(check_flags, config.victoriametrics_url)
     with Pusher(config.victoriametrics_url) as pusher, Reader(config.victoriametrics_url) as reader:
 
         def stored(series: tuple[Series, ...], node: str, start_s: int, end_s: int) -> int:
             return reader.count(Selector(series, {"node": node}), start_s, end_s)
 
         with _progress(file) as advance:
-            done = import_samples(file, pusher, composition.clock(), stored, hold_s=hold, advance=advance)
+            done = import_samples(file, pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance)
     row = {
         "rows": done.rows,
         "samples": done.samples,

@@ -7,6 +7,7 @@ import typer
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.period import format_instant, parse_instant
+from domain.slugs import check_name
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
 from store import access
@@ -38,6 +39,16 @@ def create_tenant(
         for name in project or []:
             store_tenants.create_project(connection, principal, tenant=tenant, project=name, now_us=now)
     say(f"created the tenant {tenant!r}")
+
+
+@tenant_app.command("project")
+def create_project(tenant: str, project: str) -> None:
+    """Add a project to a tenant; one that is there stays as it is."""
+    principal = Principal.local_operator()
+    with composition.open_database(composition.settings()) as database, database.write() as connection:
+        store_tenants.load_tenant(connection, principal, tenant)
+        store_tenants.create_project(connection, principal, tenant=tenant, project=project, now_us=now_us(connection))
+    say(f"{tenant!r} has the project {project!r}")
 
 
 @tenant_app.command("assign")
@@ -85,6 +96,8 @@ def create_token(
         raise InputError("cannot make the token: --tenant goes with the role tenant, and with no other")
     if (role is Role.NODE) != (node is not None):
         raise InputError("cannot make the token: --node goes with the role node, and with no other")
+    if node is not None:
+        check_name("node", node)
     principal = Principal.local_operator()
     with composition.open_database(composition.settings()) as database, database.write() as connection:
         now = now_us(connection)

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from domain.clock import MICROSECONDS
+from domain.errors import InputError
 from domain.skus import load_skus
 from gputab.supervisor import Program
 from machine.lock import Progress
@@ -20,7 +21,7 @@ from settings.gputab import CONFIG_FILE, Settings, load_settings
 from store import migrate
 from store.access import Principal, Role, create_token
 from store.database import Database, now_us
-from store.tenants import assign_book, create_project, create_tenant
+from store.tenants import assign_book, create_project, create_tenant, load_tenants
 from victoriametrics import launcher
 
 CURRENCY = "CNY"
@@ -56,7 +57,7 @@ def prepare(
 ) -> Stage:
     """An empty stage with a migrated database, tenants rated by the demo's book since `past_start_us`, and tokens.
 
-    A database that the settings name is used as it is; it must be empty, or an earlier demo's.
+    A database that the settings name is used, but only an empty one: the demo's tenants are nobody's customers.
     """
     folder = (base.data_dir / "demo").absolute()
     shutil.rmtree(folder, ignore_errors=True)
@@ -77,10 +78,12 @@ def prepare(
         victoriametrics_url=f"http://127.0.0.1:{victoriametrics_port}",
         allocator_url=f"http://127.0.0.1:{allocator_port}",
         data_dir=folder,
+        evidence_dir=folder / "evidence",
     )
     progress("making the database, tenants, prices and tokens")
     database = Database(config.database_url)
     migrate.upgrade(database)
+    _refuse_customers(database)
     tokens = _tokens(database, tenants, nodes, past_start_us)
     database.close()
     _write_settings(folder / CONFIG_FILE, config, tokens["operator"])
@@ -103,6 +106,7 @@ def programs(stage: Stage, collect: Mapping[str, list[str]]) -> list[Program]:
         "GPUTAB_VICTORIAMETRICS_URL": stage.settings.victoriametrics_url,
         "GPUTAB_ALLOCATOR_URL": stage.settings.allocator_url,
         "GPUTAB_DATA_DIR": str(stage.folder),
+        "GPUTAB_EVIDENCE_DIR": str(stage.settings.evidence_path),
     }
     gputab = [sys.executable, "-m", "gputab"]
     store_command = launcher.command(
@@ -131,6 +135,16 @@ def programs(stage: Stage, collect: Mapping[str, list[str]]) -> list[Program]:
     ]
 
 
+def _refuse_customers(database: Database) -> None:
+    with database.read() as connection:
+        found = load_tenants(connection, Principal.local_operator())
+    if found:
+        raise InputError(
+            f"cannot run the demo on a ledger that holds {found[0].tenant!r} and {len(found) - 1} other tenants: "
+            "unset `database_url`, or name an empty database"
+        )
+
+
 def _write_settings(path: Path, config: Settings, token: str) -> None:
     """So that every gputab command that is run in the demo's folder speaks of the demo."""
     values = {
@@ -138,6 +152,7 @@ def _write_settings(path: Path, config: Settings, token: str) -> None:
         "victoriametrics_url": config.victoriametrics_url,
         "allocator_url": config.allocator_url,
         "data_dir": str(config.data_dir),
+        "evidence_dir": str(config.evidence_path),
         "token": token,
     }
     path.touch(mode=0o600)

@@ -28,7 +28,8 @@ class CardNow:
 
 @dataclass(frozen=True, slots=True)
 class TabView:
-    """One picture: cards in order, what each said, who holds what, and nano-units by allocation and by tenant."""
+    """One picture: cards in order, what each said, who holds what, and nano-units by allocation,
+    and by tenant in the present hour."""
 
     cards: Sequence[CardBody]
     now: Mapping[str, CardNow]

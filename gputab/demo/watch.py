@@ -29,19 +29,21 @@ class Watch:
         self._operator = AllocatorClient(stage.settings.allocator_url, stage.operator_token, client)
         self._reader = Reader(stage.settings.victoriametrics_url, client)
         self._database = Database(stage.settings.database_url)
-        self._began_us: int | None = None
+        self._first_hour_us: int | None = None
 
     def look(self, now_s: int, remark: str) -> TabView:
         """The picture at `now_s`."""
-        if self._began_us is None:
-            self._began_us = now_s * MICROSECONDS // HOUR_US * HOUR_US
+        hour_us = now_s * MICROSECONDS // HOUR_US * HOUR_US
+        if self._first_hour_us is None:
+            self._first_hour_us = hour_us
         by_allocation: dict[str, int] = defaultdict(int)
         by_tenant: dict[str, int] = defaultdict(int)
         with self._database.read() as connection:
-            since = Period(self._began_us, (now_s + 1) * MICROSECONDS)
+            since = Period(self._first_hour_us, hour_us + HOUR_US)
             for charge in load_charges(connection, Principal.local_operator(), windows_in=since):
                 by_allocation[charge.allocation] += charge.amount_nano
-                by_tenant[charge.tenant] += charge.amount_nano
+                if charge.window_start_us == hour_us:
+                    by_tenant[charge.tenant] += charge.amount_nano
         return TabView(
             cards=self._operator.cards(),
             now=self._now(now_s),

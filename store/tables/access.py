@@ -16,13 +16,14 @@ tenants = Table(
     CheckConstraint("length(currency) = 3 AND upper(currency) = currency", name="currency"),
 )
 
-# The book a tenant is rated by, from an instant on: append-only, so that a new book never rewrites the past.
+# The book a tenant is rated by, from an instant on; append-only. `changed_us` is when that was said.
 tenant_books = Table(
     "tenant_books",
     METADATA,
     text("tenant"),
     text("book"),
     instant("start_us"),
+    instant("changed_us"),
     PrimaryKeyConstraint("tenant", "start_us"),
     ForeignKeyConstraint(["tenant"], ["tenants.tenant"]),
     ForeignKeyConstraint(["book"], ["price_books.book"]),

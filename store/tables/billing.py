@@ -34,7 +34,7 @@ price_books = Table(
 )
 
 # `rate_id` hashes all but the end, the one thing about a rate that may still be said later. `price` is the exact
-# decimal as it was quoted.
+# decimal as it was quoted. `changed_us` is when the row was last written.
 rates = Table(
     "rates",
     METADATA,
@@ -49,6 +49,7 @@ rates = Table(
     text("basis", nullable=True),
     instant("start_us"),
     instant("end_us", nullable=True),
+    instant("changed_us"),
     PrimaryKeyConstraint("rate_id"),
     ForeignKeyConstraint(["book"], ["price_books.book"]),
     ForeignKeyConstraint(["tenant"], ["tenants.tenant"]),
@@ -59,7 +60,8 @@ rates = Table(
 Index("ix_rates_book", rates.c.book)
 
 # (UTC hour, node); node '' holds the grants without a device. Rated up to `rated_until_us`; residuals are null
-# before the first rating, or where the node's capacity is unknown.
+# before the first rating, or where the node's capacity is unknown. `found_us` is when the meter learned that there is
+# something to rate; `rated_us` when it read what it last rated, null before the first time.
 windows = Table(
     "windows",
     METADATA,
@@ -72,6 +74,8 @@ windows = Table(
     whole("residual_compute", nullable=True),
     whole("residual_vram", nullable=True),
     whole("unpriced_seconds"),
+    instant("found_us"),
+    instant("rated_us", nullable=True),
     PrimaryKeyConstraint("node", "start_us"),
     one_of("state", "open", "settled", "closed"),
     CheckConstraint("start_us % 3600000000 = 0", name="hour"),
@@ -85,6 +89,7 @@ windows = Table(
     ),
 )
 Index("ix_windows_start_us", windows.c.start_us)
+Index("ix_windows_found_us", windows.c.found_us)
 
 # One revision of a window's frozen evidence; older ones stay. `digest` is SHA-256 of the file's content.
 evidence = Table(
@@ -151,7 +156,8 @@ charges = Table(
     CheckConstraint("amount_nano >= 0", name="amount"),
     CheckConstraint("rate_id IS NOT NULL OR amount_nano = 0", name="unpriced"),
 )
-Index("ix_charges_window", charges.c.node, charges.c.window_start_us)
+Index("ix_charges_window", charges.c.window_start_us, charges.c.node)
+Index("ix_charges_allocation", charges.c.allocation)
 Index("ix_charges_tenant_date", charges.c.tenant, charges.c.billing_date)
 
 # A correction after the close: a new row that points at the charge it corrects.
@@ -196,7 +202,7 @@ invoice_charges = Table(
     UniqueConstraint("charge_id"),
 )
 
-# Sums of charges for screens; always what the charges of the day add up to.
+# Sums of charges for screens. Nothing writes them yet.
 daily_charges = Table(
     "daily_charges",
     METADATA,

@@ -40,6 +40,8 @@ node_contacts = Table(
 
 # A card as it was over an interval; whatever changes of it begins the next period. `share_min_milli` is null on
 # a card that is sold whole or in MIG instances; `offered_profiles` is comma separated, empty where MIG is off.
+# `changed_us` is when the row was last written, by the database's clock, here and in grants: a report or record may
+# speak of an hour that is long settled.
 device_periods = Table(
     "device_periods",
     METADATA,
@@ -58,6 +60,7 @@ device_periods = Table(
     whole("share_min_vram_bytes", nullable=True),
     instant("start_us"),
     instant("end_us", nullable=True),
+    instant("changed_us"),
     ForeignKeyConstraint(["node"], ["nodes.node"]),
     UniqueConstraint("gpu_uuid", "start_us"),
     interval_check(),
@@ -69,6 +72,7 @@ device_periods = Table(
 )
 unique_where("uq_device_periods_open", device_periods.c.end_us.is_(None), device_periods.c.gpu_uuid)
 Index("ix_device_periods_node", device_periods.c.node)
+Index("ix_device_periods_changed_us", device_periods.c.changed_us)
 
 # A GPU instance as it was over an interval; a UUID that comes back is a new row. Sizes are the hardware's own.
 # A foreign instance was made by somebody else and cannot be granted until it is adopted.
@@ -148,6 +152,7 @@ grants = Table(
     whole("vram_bytes"),
     instant("start_us"),
     instant("end_us", nullable=True),
+    instant("changed_us"),
     PrimaryKeyConstraint("allocation", "ordinal"),
     ForeignKeyConstraint(["allocation"], ["allocations.allocation"]),
     interval_check(),
@@ -166,7 +171,9 @@ _OPEN = grants.c.end_us.is_(None)
 unique_where("uq_grants_open_whole", _OPEN & (grants.c.kind == "whole"), grants.c.gpu_uuid)
 unique_where("uq_grants_open_mig", _OPEN & (grants.c.kind == "mig"), grants.c.mig_uuid)
 Index("ix_grants_gpu_uuid", grants.c.gpu_uuid)
-Index("ix_grants_start_us", grants.c.start_us)
+Index("ix_grants_node_end_us", grants.c.node, grants.c.end_us)
+Index("ix_grants_end_us", grants.c.end_us)
+Index("ix_grants_changed_us", grants.c.changed_us)
 
 # Capacity that is taken but not billed.
 holds = Table(

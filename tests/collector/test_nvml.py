@@ -1,9 +1,6 @@
 """What the driver says, in base units; what it cannot say, as None; what it has lost, as lost."""
 
-import ctypes
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,91 +27,9 @@ from domain.series import (
     GPU_UP,
 )
 from domain.units import MIB
+from tests.fakes.nvml.driver import FakeDriver, build
 
-SOURCE = Path(__file__).parents[1] / "fakes" / "nvml" / "fake_nvml.c"
 SECOND_S = 1_700_000_000
-
-
-class FakeDriver:
-    """The library built from C, and its world."""
-
-    def __init__(self, path: Path) -> None:
-        self.library = ctypes.CDLL(str(path))
-        self.library.fake_card.restype = ctypes.c_void_p
-        self.library.fake_instance.restype = ctypes.c_void_p
-        self.library.fake_reset()
-        self.devices: dict[str, int] = {}
-
-    def card(self, index: int, name: str = "NVIDIA GeForce RTX 4090", **fields: int) -> str:
-        uuid = f"GPU-{index:08d}-0000-0000-0000-000000000000"
-        self.devices[uuid] = self.library.fake_card(index, uuid.encode(), name.encode())
-        self.set(uuid, **{"total": 24_564 * MIB, "reserved": 340 * MIB, "celsius": 40, **fields})
-        return uuid
-
-    def instance(self, card: int, index: int, profile: str, **fields: int) -> str:
-        uuid = f"MIG-{card:08d}-0000-0000-0000-{index:012d}"
-        name = f"NVIDIA H100 80GB HBM3 MIG {profile}".encode()
-        self.devices[uuid] = self.library.fake_instance(card, index, uuid.encode(), name)
-        self.set(uuid, **fields)
-        return uuid
-
-    def set(self, uuid: str, **fields: int) -> None:
-        for field, value in fields.items():
-            self.library.fake_set(ctypes.c_void_p(self.devices[uuid]), field.encode(), ctypes.c_ulonglong(value))
-
-    def fault(self, code: int, call: str = "", uuid: str | None = None) -> None:
-        device = ctypes.c_void_p(None if uuid is None else self.devices[uuid])
-        self.library.fake_fault(call.encode(), device, code)
-
-
-def _build(folder: Path, *flags: str) -> Path:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler to build the fake driver")
-    target = folder / "libnvidia-ml.so.1"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-stringop-truncation", *flags, "-o", target, SOURCE],
-        check=True,
-    )
-    return target
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def use_driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], FakeDriver]:
-    """Lets the vendor's bindings load a library of ours, in the one place where they remember it."""
-
-    def use(path: Path) -> FakeDriver:
-        driver = FakeDriver(path)
-        monkeypatch.setattr(pynvml, "nvmlLib", driver.library)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        return driver
-
-    return use
-
-
-@pytest.fixture
-def driver(use_driver: Callable[[Path], FakeDriver], library: Path) -> FakeDriver:
-    return use_driver(library)
-
-
-@pytest.fixture
-def open_source() -> Iterator[Callable[[], NvmlSource]]:
-    opened: list[NvmlSource] = []
-
-    def open_() -> NvmlSource:
-        opened.append(NvmlSource())
-        opened[-1].inventory()
-        return opened[-1]
-
-    yield open_
-    for source in opened:
-        source.close()
-
 
 Open = Callable[[], NvmlSource]
 
@@ -157,7 +72,7 @@ def test_a_card_is_read_in_base_units(driver: FakeDriver, open_source: Open) -> 
         GPU_SM_CLOCK: 2_520_000_000,
         GPU_MEMORY_CLOCK: 10_501_000_000,
     }
-    assert reading.owners == {UNATTRIBUTED: OwnerUse(1_200 * MIB, 0.87)}
+    assert reading.owners == {UNATTRIBUTED: OwnerUse(1_200 * MIB, None)}
     assert refuse_garbage(reading).refused == ()
 
 
@@ -354,7 +269,7 @@ def test_a_card_without_memory_to_meter_is_left_out_and_said_once(
     use_driver: Callable[[Path], FakeDriver], tmp_path: Path
 ) -> None:
     """A driver before 510 has no second version of the memory call, and a GB10 answers N/A to it."""
-    driver = use_driver(_build(tmp_path, "-DOLD_DRIVER"))
+    driver = use_driver(build(tmp_path, "-DOLD_DRIVER"))
     driver.card(0)
     source = NvmlSource()
 

@@ -20,6 +20,7 @@ from collector.truth import Span, truth
 from collector.workloads import Workload
 from collector.world_file import WorldFile, load_world
 from domain.clock import MICROSECONDS, SystemClock
+from domain.errors import UnavailableError
 from domain.inventory import Device
 from domain.samples import DeviceReading
 from domain.series import COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES, GPU_MEMORY_USED, GPU_UP
@@ -221,6 +222,28 @@ def test_a_hanging_card_does_not_keep_a_collector_from_stopping(
         up = reader.export(Selector((GPU_UP,), {"node": unique_node}), began_s, _now_s() + 1).frame
     assert set(up["gpu_uuid"]) == {devices[1].uuid}
     assert up.height >= 2
+
+
+def test_a_store_that_is_refused_gets_nothing_and_the_queue_holds(
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str
+) -> None:
+    def refuse() -> None:
+        raise UnavailableError("cannot use this store")
+
+    devices = (Device(unique_node, 0, "card", 2**35, 0),)
+    source = ScriptedSource(devices, lambda uuid, _second: [DeviceReading(uuid, None, {GPU_UP: 1}, {})])
+    stop = threading.Event()
+    began_s = _now_s()
+    with Pusher(victoriametrics_url) as pusher:
+        arguments = (unique_node, source, queue, pusher, CLOCK, stop)
+        thread = threading.Thread(target=collect, args=arguments, kwargs={"check_store": refuse})
+        thread.start()
+        _wait_until(lambda: len(queue) >= 2)
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive()
+    assert len(queue) >= 2
+    assert _sampled(victoriametrics_url, unique_node, began_s).is_empty()
 
 
 def test_a_collector_whose_sender_breaks_ends_and_says_why(

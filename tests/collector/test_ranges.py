@@ -106,7 +106,10 @@ def test_owners_that_do_not_sum_to_the_device_are_not_believed() -> None:
     owners = {"alloc:a": OwnerUse(3 * MIB, 0.2), UNATTRIBUTED: OwnerUse(MIB, 0.0)}
 
     assert refuse_garbage(_reading({GPU_MEMORY_USED: 4 * MIB, GPU_BUSY: 0.2}, owners)).refused == ()
-    assert refuse_garbage(_reading({GPU_MEMORY_USED: 5 * MIB, GPU_BUSY: 0.2}, owners)).refused == (OWNER_MEMORY,)
+    for used_bytes in (3 * MIB, 5 * MIB):
+        checked = refuse_garbage(_reading({GPU_MEMORY_USED: used_bytes, GPU_BUSY: 0.2}, owners))
+        assert checked.refused == (OWNER_MEMORY,)
+        assert checked.reading.owners == {UNATTRIBUTED: OwnerUse(used_bytes, None)}, "whose it is, is not known"
 
 
 def test_owners_busier_than_their_card_keep_their_memory_only() -> None:

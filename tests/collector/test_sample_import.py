@@ -1,6 +1,7 @@
 """What a log says is in the store afterwards, to the byte-second, or nothing is."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +16,8 @@ from domain.clock import SystemClock
 from domain.errors import InputError, UnavailableError
 from domain.samples import allocation_owner
 from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_MEMORY, Series
-from machine.process import free_port
+from gputab.cli import run
+from machine.process import Child, free_port
 from tests import alibaba
 from victoriametrics import launcher
 from victoriametrics.push import Pusher
@@ -41,13 +43,19 @@ def _stored(reader: Reader) -> StoredCount:
     return lambda series, node, start_s, end_s: reader.count(Selector(series, {"node": node}), start_s, end_s)
 
 
+def _unchecked() -> None:
+    """For a store that is known to be good, or is to fail later."""
+
+
 Import = Callable[..., ImportReport]
 
 
 @pytest.fixture
-def do_import(pusher: Pusher, reader: Reader) -> Import:
+def do_import(pusher: Pusher, reader: Reader, victoriametrics_url: str) -> Import:
+    check_store = partial(launcher.check_flags, victoriametrics_url)
+
     def do(path: Path, hold_s: int | None = None) -> ImportReport:
-        return import_samples(path, pusher, SystemClock(), _stored(reader), hold_s=hold_s)
+        return import_samples(path, pusher, SystemClock(), _stored(reader), check_store, hold_s=hold_s)
 
     return do
 
@@ -171,21 +179,48 @@ def test_a_log_older_than_the_retention_is_refused_before_the_first_byte(
     ):
         path = _write(tmp_path, unique_node, "1662858720,NODE,GPU-1,0.5,1")
         with pytest.raises(InputError, match="keeps nothing from before"):
-            import_samples(path, pusher, SystemClock(), _stored(reader))
+            import_samples(path, pusher, SystemClock(), _stored(reader), _unchecked)
         assert not any(pusher.dropped_rows().values())
+
+
+def test_a_store_that_would_merge_seconds_is_refused_before_the_first_byte(
+    tmp_path: Path,
+    unique_node: str,
+    victoriametrics_binary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By the command: one line with the value and the remedy, and nothing is stored."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    words = launcher.command(binary=victoriametrics_binary, port=port, data_dir=tmp_path / "store")
+    path = _write(tmp_path, unique_node, *[f"{START_S + second},NODE,GPU-1,0.5,1" for second in range(60)])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", url)
+    # Of equal flags the last counts.
+    with Child([*words, "-dedup.minScrapeInterval=10s"], log=tmp_path / "store.log"), Reader(url) as reader:
+        launcher.wait_healthy(url, timeout_s=15, clock=SystemClock())
+
+        assert run(["samples", "import", str(path)]) == 1
+
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "-dedup.minScrapeInterval is '10s'; start it with 1s" in line
+        with Pusher(url) as pusher:
+            pusher.flush()
+        assert _read(reader, unique_node, GPU_BUSY) == {}
 
 
 def test_a_store_that_did_not_keep_everything_is_an_error(tmp_path: Path, unique_node: str, pusher: Pusher) -> None:
     path = _write(tmp_path, unique_node, f"{START_S},NODE,GPU-1,0.5,1")
 
     with pytest.raises(UnavailableError, match=r"of 2 samples of .* the store has 1"):
-        import_samples(path, pusher, SystemClock(), lambda series, node, start_s, end_s: 1)
+        import_samples(path, pusher, SystemClock(), lambda series, node, start_s, end_s: 1, _unchecked)
 
 
 def test_a_store_that_is_down_is_one_line(tmp_path: Path, unique_node: str) -> None:
     path = _write(tmp_path, unique_node, f"{START_S},NODE,GPU-1,0.5,1")
     with Pusher(f"http://127.0.0.1:{free_port()}") as pusher, pytest.raises(UnavailableError, match="no answer"):
-        import_samples(path, pusher, SystemClock(), lambda series, node, start_s, end_s: 0)
+        import_samples(path, pusher, SystemClock(), lambda series, node, start_s, end_s: 0, _unchecked)
 
 
 @pytest.mark.parametrize(("hold_s", "lines"), [(0, ["1,NODE,GPU-1,0.5,1"]), (None, []), (None, ["1,NODE,GPU-1,,"])])

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,6 +24,15 @@ from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
 START_S = 1_790_000_000
+# As 1.79 writes it, which Debian 12 has.
+OLD_PAGE = (
+    'flag{name="dedup.minScrapeInterval", value="1s", is_set="true"} 1\n'
+    'flag{name="retentionPeriod", value="100y", is_set="true"} 1\n'
+)
+
+
+def _unchecked() -> None:
+    """For a store that is known to be good."""
 
 
 def _put(queue: BatchQueue, node: str, seconds: range) -> None:
@@ -52,7 +62,7 @@ def test_seconds_are_delivered_and_the_mark_follows(
 ) -> None:
     clock = FrozenClock((START_S + 50) * 1_000_000)
     with Pusher(victoriametrics_url) as pusher:
-        sender = Sender(unique_node, queue, pusher, clock)
+        sender = Sender(unique_node, queue, pusher, clock, _unchecked)
         _put(queue, unique_node, range(START_S, START_S + 10))
 
         assert sender.deliver()
@@ -102,7 +112,7 @@ class OwnStore:
 def test_a_store_that_is_away_and_comes_back_has_everything(queue: BatchQueue, own_store: OwnStore) -> None:
     """O2: the store is down while seconds are sampled."""
     with Pusher(own_store.url) as pusher, capture_logs() as logs:
-        sender = Sender("node-1", queue, pusher, SystemClock())
+        sender = Sender("node-1", queue, pusher, SystemClock(), _unchecked)
         _put(queue, "node-1", range(START_S, START_S + 20))
         assert sender.deliver()
         own_store.child.stop()
@@ -122,7 +132,7 @@ def test_a_store_that_is_away_and_comes_back_has_everything(queue: BatchQueue, o
 def test_a_store_that_is_killed_loses_nothing_it_said_yes_to(queue: BatchQueue, own_store: OwnStore) -> None:
     """It says yes up to 5 s before its disk has the samples: those are sent again."""
     with Pusher(own_store.url) as pusher:
-        sender = Sender("node-1", queue, pusher, SystemClock())
+        sender = Sender("node-1", queue, pusher, SystemClock(), _unchecked)
         _put(queue, "node-1", range(START_S, START_S + 30))
         assert sender.deliver()
         own_store.kill()
@@ -132,6 +142,80 @@ def test_a_store_that_is_killed_loses_nothing_it_said_yes_to(queue: BatchQueue, 
         sender.drain(10)
 
     assert _stored(own_store.url, "node-1", range(START_S, START_S + 100)) == list(range(START_S, START_S + 31))
+
+
+@pytest.fixture
+def merging_store(victoriametrics_binary: Path, tmp_path: Path) -> Iterator[str]:
+    """A server that keeps one sample in half a minute."""
+    port = free_port()
+    words = launcher.command(binary=victoriametrics_binary, port=port, data_dir=tmp_path / "merging")
+    url = f"http://127.0.0.1:{port}"
+    # Of equal flags the last counts.
+    with Child([*words, "-dedup.minScrapeInterval=30s"], log=tmp_path / "merging.log"):
+        launcher.wait_healthy(url, timeout_s=15, clock=SystemClock())
+        yield url
+
+
+def test_a_store_that_would_merge_seconds_gets_none_of_them(queue: BatchQueue, merging_store: str) -> None:
+    _put(queue, "node-1", range(START_S, START_S + 20))
+    with Pusher(merging_store) as pusher, capture_logs() as logs:
+        sender = Sender("node-1", queue, pusher, SystemClock(), partial(launcher.check_flags, merging_store))
+        for _ in range(3):
+            assert not sender.deliver()
+
+    assert len(queue) == 20
+    assert _stored(merging_store, "node-1", range(START_S, START_S + 100)) == []
+    (log,) = logs
+    assert log["event"] == "store_unavailable"
+    assert "-dedup.minScrapeInterval is '30s'; start it with 1s" in log["error"]
+
+
+def test_a_store_is_checked_once_and_an_outage_then_is_only_an_outage(queue: BatchQueue, own_store: OwnStore) -> None:
+    checks: list[str] = []
+
+    def check() -> None:
+        launcher.check_flags(own_store.url)
+        checks.append(own_store.url)
+
+    own_store.child.stop()
+    with Pusher(own_store.url) as pusher, capture_logs() as logs:
+        sender = Sender("node-1", queue, pusher, SystemClock(), check)
+        _put(queue, "node-1", range(START_S, START_S + 5))
+        assert not sender.deliver()
+        assert not sender.deliver()
+        own_store.start()
+        assert sender.deliver()
+        own_store.child.stop()
+        _put(queue, "node-1", range(START_S + 5, START_S + 10))
+        assert not sender.deliver()
+        assert not sender.deliver()
+        own_store.start()
+        assert sender.deliver()
+
+    assert len(checks) == 1
+    assert [log["event"] for log in logs] == ["store_unavailable", "store_available"] * 2
+    assert _stored(own_store.url, "node-1", range(START_S, START_S + 100)) == list(range(START_S, START_S + 10))
+
+
+def test_what_answers_but_is_no_store_gets_nothing_and_makes_no_second_unusable(
+    queue: BatchQueue, picky_store: ThreadingHTTPServer
+) -> None:
+    """Too old, or an HTTPS port, whose 400 would set aside every second there is; each reason is said once."""
+    url = f"http://127.0.0.1:{picky_store.server_port}"
+    pages = [(200, OLD_PAGE), (200, OLD_PAGE), (400, "Client sent an HTTP request to an HTTPS server."), (404, "")]
+    picky_store.pages = pages.copy()  # type: ignore[attr-defined]
+    _put(queue, "node-1", range(START_S, START_S + 5))
+
+    with Pusher(url) as pusher, capture_logs() as logs:
+        sender = Sender("node-1", queue, pusher, SystemClock(), partial(launcher.check_flags, url))
+        for _ in pages:
+            assert not sender.deliver()
+
+    assert picky_store.pages == []  # type: ignore[attr-defined]
+    assert picky_store.taken == []  # type: ignore[attr-defined]
+    assert (len(queue), queue.refused) == (5, 0)
+    for log, words in zip(logs, ["it lacks the flag -search.maxMemoryPerQuery", "HTTPS server", "404"], strict=True):
+        assert words in log["error"]
 
 
 class _Picky(BaseHTTPRequestHandler):
@@ -144,6 +228,14 @@ class _Picky(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def do_GET(self) -> None:
+        """The page of flags that the test has laid out next."""
+        status, text = self.server.pages.pop(0)  # type: ignore[attr-defined]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
 
     def log_request(self, *_: object) -> None:
         """Say nothing."""
@@ -169,7 +261,7 @@ def test_a_second_that_the_store_calls_unusable_is_set_aside_and_the_others_arri
         queue.put(second_s, b"unreadable\n" if second_s == START_S + 2 else b"good %d\n" % second_s, 0)
 
     with Pusher(f"http://127.0.0.1:{picky_store.server_port}") as pusher, capture_logs() as logs:
-        sender = Sender("node-1", queue, pusher, FrozenClock((START_S + 10) * 1_000_000))
+        sender = Sender("node-1", queue, pusher, FrozenClock((START_S + 10) * 1_000_000), _unchecked)
         assert sender.deliver()
         assert sender.deliver()
 
@@ -188,7 +280,7 @@ def test_the_sender_tries_again_by_itself(queue: BatchQueue, own_store: OwnStore
     own_store.child.stop()
     stop = threading.Event()
     with Pusher(own_store.url) as pusher:
-        sender = Sender("node-1", queue, pusher, SystemClock())
+        sender = Sender("node-1", queue, pusher, SystemClock(), _unchecked)
         thread = threading.Thread(target=sender.run, args=(stop,))
         thread.start()
         _put(queue, "node-1", range(START_S, START_S + 3))

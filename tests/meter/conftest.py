@@ -1,5 +1,6 @@
 """What tests of the meter are made of: grants, books, samples, and a ledger to bill them in."""
 
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from decimal import Decimal
@@ -9,8 +10,9 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Column, Table, event, insert, select
 
+from domain.clock import FrozenClock
 from domain.grants import Grant, GrantKind
 from domain.money import Quote
 from domain.period import Period
@@ -30,6 +32,8 @@ from store.tenants import assign_book, create_project, create_tenant
 HOUR_S = 1_772_359_200
 US = 1_000_000
 GIB = 2**30
+# When something was done is no part of what it came to.
+BOOKKEEPING = {"windows.found_us", "windows.rated_us"}
 
 
 @pytest.fixture
@@ -170,15 +174,39 @@ def operator() -> Principal:
 
 
 @pytest.fixture
-def open_ledger(migrated_file: Path, tmp_path: Path) -> Iterator[Callable[[], Database]]:
+def database_clock() -> FrozenClock:
+    """The clock of the test's ledger, at the beginning of the hour until it is moved."""
+    return FrozenClock(HOUR_S * US)
+
+
+@pytest.fixture
+def at(database_clock: FrozenClock) -> Callable[[float], int]:
+    """Moves the ledger's clock to an offset into the hour, which it gives back as an instant."""
+
+    def moved(offset: float) -> int:
+        instant_us = HOUR_S * US + round(offset * US)
+        database_clock.advance_us(instant_us - database_clock.now_us())
+        return instant_us
+
+    return moved
+
+
+@pytest.fixture
+def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock) -> Iterator[Callable[[], Database]]:
     """Opens the test's ledger; again and again, as processes would."""
     file = tmp_path / "gputab.db"
     file.write_bytes(migrated_file.read_bytes())
     opened: list[Database] = []
 
+    def keep_time(connection: sqlite3.Connection, _record: Any) -> None:
+        # What SQLite reads its clock by.
+        connection.create_function("julianday", 1, lambda _: 2_440_587.5 + database_clock.now_us() / 86_400_000_000)
+
     def open_() -> Database:
-        opened.append(Database(f"sqlite:///{file}"))
-        return opened[-1]
+        database = Database(f"sqlite:///{file}")
+        event.listen(database.engine, "connect", keep_time)
+        opened.append(database)
+        return database
 
     yield open_
     for database in opened:
@@ -213,16 +241,18 @@ def ledger(
                     mig_enabled=False,
                     offered_profiles="",
                     start_us=HOUR_S * US,
+                    changed_us=0,
                 )
             )
     return database
 
 
 @pytest.fixture
-def put_grants(ledger: Database) -> Callable[..., None]:
-    """Records grants, each with its allocation."""
+def put_grants(ledger: Database, database_clock: FrozenClock) -> Callable[..., None]:
+    """Records grants, each with its allocation, at the time of the ledger's clock or at another."""
 
-    def put(*grants: Grant) -> None:
+    def put(*grants: Grant, changed_us: int | None = None) -> None:
+        stamp_us = database_clock.now_us() if changed_us is None else changed_us
         with ledger.write() as connection:
             known = set(connection.execute(select(capacity.allocations.c.allocation)).scalars())
             for grant in grants:
@@ -239,18 +269,21 @@ def put_grants(ledger: Database) -> Callable[..., None]:
                         )
                     )
                 columns = {name: value for name, value in asdict(grant).items() if name not in ("tenant", "project")}
-                connection.execute(insert(capacity.grants).values(**columns))
+                connection.execute(insert(capacity.grants).values(**columns, changed_us=stamp_us))
 
     return put
 
 
 @pytest.fixture
 def recorded(make_samples: Callable[..., pl.DataFrame]) -> Callable[..., RecordedObservations]:
-    """Observations of n1 out of rows for `make_samples`; complete until an offset into the hour, or never said."""
+    """Observations of n1 out of rows for `make_samples`; complete until an offset into the hour, or never said.
 
-    def make(rows: Iterable[Any] = (), complete: int | None = None) -> RecordedObservations:
+    `skew` is how far the node's clock is from the allocator's, if that was ever said.
+    """
+
+    def make(rows: Iterable[Any] = (), complete: int | None = None, skew: float | None = None) -> RecordedObservations:
         marks = {} if complete is None else {"n1": HOUR_S + complete}
-        return RecordedObservations({"n1": make_samples(rows)}, marks)
+        return RecordedObservations({"n1": make_samples(rows)}, marks, {} if skew is None else {"n1": skew})
 
     return make
 
@@ -268,14 +301,19 @@ def make_rater(ledger: Database, operator: Principal, tmp_path: Path) -> Callabl
 
 @pytest.fixture
 def everything(ledger: Database, tmp_path: Path) -> Callable[[], dict[str, Any]]:
-    """All rows of all tables and the bytes of all evidence, to be compared."""
+    """All rows of all tables, but for bookkeeping, and the bytes of all evidence, to be compared."""
 
     def dump() -> dict[str, Any]:
         with ledger.read() as connection:
             rows: dict[str, Any] = {
-                name: sorted(map(repr, connection.execute(select(table)))) for name, table in METADATA.tables.items()
+                name: sorted(map(repr, connection.execute(select(*_compared(table)))))
+                for name, table in METADATA.tables.items()
             }
         files = sorted(path for path in (tmp_path / "evidence").rglob("*") if path.is_file())
         return rows | {str(path): path.read_bytes() for path in files}
 
     return dump
+
+
+def _compared(table: Table) -> list[Column[Any]]:
+    return [column for column in table.columns if f"{table.name}.{column.name}" not in BOOKKEEPING]

@@ -147,6 +147,8 @@ def upgrade() -> None:
         sa.Column("residual_compute", sa.BigInteger(), nullable=True),
         sa.Column("residual_vram", sa.BigInteger(), nullable=True),
         sa.Column("unpriced_seconds", sa.BigInteger(), nullable=False),
+        sa.Column("found_us", sa.BigInteger(), nullable=False),
+        sa.Column("rated_us", sa.BigInteger(), nullable=True),
         sa.CheckConstraint(
             "state <> 'closed' OR (coalesce(residual_compute, 1) = 0 AND coalesce(residual_vram, 1) = 0 AND unpriced_seconds = 0)",
             name=op.f("ck_windows_closed"),
@@ -160,6 +162,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("node", "start_us", name=op.f("pk_windows")),
     )
     with op.batch_alter_table("windows", schema=None) as batch_op:
+        batch_op.create_index("ix_windows_found_us", ["found_us"], unique=False)
         batch_op.create_index("ix_windows_start_us", ["start_us"], unique=False)
 
     op.create_table(
@@ -198,6 +201,7 @@ def upgrade() -> None:
         sa.Column("share_min_vram_bytes", sa.BigInteger(), nullable=True),
         sa.Column("start_us", sa.BigInteger(), nullable=False),
         sa.Column("end_us", sa.BigInteger(), nullable=True),
+        sa.Column("changed_us", sa.BigInteger(), nullable=False),
         sa.CheckConstraint(
             "(share_min_milli IS NULL) = (share_min_vram_bytes IS NULL)", name=op.f("ck_device_periods_share_grain")
         ),
@@ -218,6 +222,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("gpu_uuid", "start_us", name=op.f("uq_device_periods_gpu_uuid_start_us")),
     )
     with op.batch_alter_table("device_periods", schema=None) as batch_op:
+        batch_op.create_index("ix_device_periods_changed_us", ["changed_us"], unique=False)
         batch_op.create_index("ix_device_periods_node", ["node"], unique=False)
         batch_op.create_index(
             "uq_device_periods_open",
@@ -283,6 +288,7 @@ def upgrade() -> None:
         sa.Column("basis", sa.Text(), nullable=True),
         sa.Column("start_us", sa.BigInteger(), nullable=False),
         sa.Column("end_us", sa.BigInteger(), nullable=True),
+        sa.Column("changed_us", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("(dimension = 'vram') = (basis IS NOT NULL)", name=op.f("ck_rates_basis")),
         sa.CheckConstraint("end_us IS NULL OR end_us >= start_us", name=op.f("ck_rates_interval")),
         sa.CheckConstraint("project IS NULL OR tenant IS NOT NULL", name=op.f("ck_rates_project")),
@@ -298,6 +304,7 @@ def upgrade() -> None:
         sa.Column("tenant", sa.Text(), nullable=False),
         sa.Column("book", sa.Text(), nullable=False),
         sa.Column("start_us", sa.BigInteger(), nullable=False),
+        sa.Column("changed_us", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["book"], ["price_books.book"], name=op.f("fk_tenant_books_book")),
         sa.ForeignKeyConstraint(["tenant"], ["tenants.tenant"], name=op.f("fk_tenant_books_tenant")),
         sa.PrimaryKeyConstraint("tenant", "start_us", name=op.f("pk_tenant_books")),
@@ -382,8 +389,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("charge_id", name=op.f("pk_charges")),
     )
     with op.batch_alter_table("charges", schema=None) as batch_op:
+        batch_op.create_index("ix_charges_allocation", ["allocation"], unique=False)
         batch_op.create_index("ix_charges_tenant_date", ["tenant", "billing_date"], unique=False)
-        batch_op.create_index("ix_charges_window", ["node", "window_start_us"], unique=False)
+        batch_op.create_index("ix_charges_window", ["window_start_us", "node"], unique=False)
 
     op.create_table(
         "adjustments",
@@ -421,6 +429,8 @@ def upgrade() -> None:
         sa.Column("vram_bytes", sa.BigInteger(), nullable=False),
         sa.Column("start_us", sa.BigInteger(), nullable=False),
         sa.Column("end_us", sa.BigInteger(), nullable=True),
+        sa.Column("changed_us", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("gpu_uuid IS NULL OR node <> ''", name=op.f("ck_grants_node")),
         sa.CheckConstraint("kind <> 'whole' OR compute_units = compute_units_total", name=op.f("ck_grants_whole")),
         sa.CheckConstraint("kind = 'mig' OR mig_uuid IS NULL", name=op.f("ck_grants_mig")),
         sa.CheckConstraint("kind IN ('whole', 'mig', 'share')", name=op.f("ck_grants_kind")),
@@ -430,15 +440,16 @@ def upgrade() -> None:
         sa.CheckConstraint("compute_units_total > 0", name=op.f("ck_grants_compute_units_total")),
         sa.CheckConstraint("end_us IS NULL OR end_us >= start_us", name=op.f("ck_grants_interval")),
         sa.CheckConstraint("gpu_uuid IS NOT NULL OR mig_uuid IS NULL", name=op.f("ck_grants_device")),
-        sa.CheckConstraint("gpu_uuid IS NULL OR node <> ''", name=op.f("ck_grants_node")),
         sa.CheckConstraint("ordinal >= 0", name=op.f("ck_grants_ordinal")),
         sa.CheckConstraint("vram_bytes >= 0", name=op.f("ck_grants_vram_bytes")),
         sa.ForeignKeyConstraint(["allocation"], ["allocations.allocation"], name=op.f("fk_grants_allocation")),
         sa.PrimaryKeyConstraint("allocation", "ordinal", name=op.f("pk_grants")),
     )
     with op.batch_alter_table("grants", schema=None) as batch_op:
+        batch_op.create_index("ix_grants_changed_us", ["changed_us"], unique=False)
+        batch_op.create_index("ix_grants_end_us", ["end_us"], unique=False)
         batch_op.create_index("ix_grants_gpu_uuid", ["gpu_uuid"], unique=False)
-        batch_op.create_index("ix_grants_start_us", ["start_us"], unique=False)
+        batch_op.create_index("ix_grants_node_end_us", ["node", "end_us"], unique=False)
         batch_op.create_index(
             "uq_grants_open_mig",
             ["mig_uuid"],
@@ -504,8 +515,10 @@ def downgrade() -> None:
             sqlite_where=sa.text("end_us IS NULL AND kind = 'mig'"),
             postgresql_where=sa.text("end_us IS NULL AND kind = 'mig'"),
         )
-        batch_op.drop_index("ix_grants_start_us")
+        batch_op.drop_index("ix_grants_node_end_us")
         batch_op.drop_index("ix_grants_gpu_uuid")
+        batch_op.drop_index("ix_grants_end_us")
+        batch_op.drop_index("ix_grants_changed_us")
 
     op.drop_table("grants")
     with op.batch_alter_table("adjustments", schema=None) as batch_op:
@@ -515,6 +528,7 @@ def downgrade() -> None:
     with op.batch_alter_table("charges", schema=None) as batch_op:
         batch_op.drop_index("ix_charges_window")
         batch_op.drop_index("ix_charges_tenant_date")
+        batch_op.drop_index("ix_charges_allocation")
 
     op.drop_table("charges")
     op.drop_table("allocations")
@@ -533,11 +547,13 @@ def downgrade() -> None:
             "uq_device_periods_open", sqlite_where=sa.text("end_us IS NULL"), postgresql_where=sa.text("end_us IS NULL")
         )
         batch_op.drop_index("ix_device_periods_node")
+        batch_op.drop_index("ix_device_periods_changed_us")
 
     op.drop_table("device_periods")
     op.drop_table("daily_charges")
     with op.batch_alter_table("windows", schema=None) as batch_op:
         batch_op.drop_index("ix_windows_start_us")
+        batch_op.drop_index("ix_windows_found_us")
 
     op.drop_table("windows")
     op.drop_table("tenants")

@@ -1,7 +1,8 @@
 /* A small libnvidia-ml.so.1: the calls the collector makes, over a world that a test sets while they are made.
  *
  * Signatures and struct layouts are those of nvml.h (r590, x86-64). Every call can be told to fail, for one card
- * (or MIG device) or for all; with -DOLD_DRIVER the second version of the memory call does not exist, as before 510.
+ * (or MIG device) or for all; with -DOLD_DRIVER neither the second version of the memory call nor the third of the
+ * process lists exists, as before 510.
  */
 #include <stddef.h>
 #include <string.h>
@@ -10,8 +11,13 @@
 #define CARDS 8
 #define INSTANCES 8
 #define FAULTS 64
+#define PROCESSES 16
+#define NO_INSTANCE 0xFFFFFFFFu
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+enum { COMPUTE, GRAPHICS, MPS, PROCESS_LISTS };
+
+typedef struct { unsigned pid; unsigned long long used; unsigned gi_id, ci_id; } ProcessInfo;
 
 typedef struct Device {
     struct Device *card; /* of a MIG device: the card it is on */
@@ -21,6 +27,8 @@ typedef struct Device {
     unsigned busy_percent, milliwatts, celsius, sm_megahertz, memory_megahertz;
     unsigned mig_mode, full_card_profile, full_card_sms;
     unsigned gi_id, start, size, sms, memory_mib;
+    ProcessInfo processes[PROCESS_LISTS][PROCESSES]; /* of a card, those of its MIG devices too */
+    unsigned process_count[PROCESS_LISTS];
 } Device;
 
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
@@ -88,6 +96,15 @@ EXPORT void fake_set(Device *device, const char *field, unsigned long long value
     FIELD(full_card_profile); FIELD(full_card_sms); FIELD(gi_id); FIELD(start); FIELD(size); FIELD(sms);
     FIELD(memory_mib);
 }
+
+EXPORT void fake_process(Device *device, int list, unsigned pid, unsigned long long used)
+{
+    Device *card = device->card ? device->card : device;
+    unsigned gi_id = device->card ? device->gi_id : NO_INSTANCE, ci_id = device->card ? 0 : NO_INSTANCE;
+    card->processes[list][card->process_count[list]++] = (ProcessInfo){pid, used, gi_id, ci_id};
+}
+
+EXPORT void fake_end_processes(Device *card) { memset(card->process_count, 0, sizeof card->process_count); }
 
 /* An empty call name means every call, no device every device; code 0 takes all faults back. */
 EXPORT void fake_fault(const char *call, const Device *device, int code)
@@ -163,6 +180,24 @@ EXPORT int nvmlDeviceGetUtilizationRates(const Device *device, Utilization *rate
     rates->memory = 0;
     return SUCCESS;
 }
+
+#ifndef OLD_DRIVER
+static int running(const Device *device, int list, unsigned *count, ProcessInfo *infos)
+{
+    const unsigned room = *count, there = device->process_count[list];
+    *count = there;
+    if (!there) return SUCCESS;
+    if (!infos || room < there) return INSUFFICIENT_SIZE;
+    memcpy(infos, device->processes[list], there * sizeof *infos);
+    return SUCCESS;
+}
+#define RUNNING(name, list)                                                                                            \
+    EXPORT int name(const Device *device, unsigned *count, ProcessInfo *infos)                                         \
+    { CALL(device); return running(device, list, count, infos); }
+RUNNING(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE)
+RUNNING(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS)
+RUNNING(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS)
+#endif
 
 GET(nvmlDeviceGetPowerUsage, unsigned, milliwatts)
 GET(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, millijoules)
