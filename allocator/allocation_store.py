@@ -5,10 +5,10 @@ import secrets
 
 from sqlalchemy import Connection, case, insert, select, update
 
-from allocator.first_fit import Slot, choose
+from allocator.first_fit import Slot
 from allocator.holdings_store import load_allocation
 from allocator.request import AllocationRequest
-from allocator.stock_store import load_cards, lock_cards
+from allocator.stock_store import place, serialize_capacity
 from domain.errors import ConflictError, NotFoundError
 from domain.grants import GrantKind
 from store.access import Principal, Role, record
@@ -30,16 +30,15 @@ def create(
     for another request, CapacityError where nothing can take it.
     """
     principal.require(Role.TENANT, Role.OPERATOR)
-    _lock_tenant(connection, principal, request.tenant)
+    serialize_capacity(connection)
+    _require_project(connection, principal, request)
     if idempotency_key is not None:
         earlier = _earlier(connection, request, idempotency_key)
         if earlier is not None:
             return earlier, False
-    _require_project(connection, request)
-    lock_cards(connection)
-    # Read after the locks: nothing that was released before this instant is still in the way.
+    # Read after the wait: nothing that was released before this instant is still in the way.
     start_us = now_us(connection)
-    slots = choose(request, load_cards(connection, start_us))
+    slots = place(connection, principal, request, start_us)
     allocation = f"al_{secrets.token_hex(_ID_BYTES)}"
     connection.execute(
         insert(allocations).values(
@@ -56,7 +55,13 @@ def create(
     connection.execute(
         insert(grants),
         [
-            {"allocation": allocation, "ordinal": ordinal, "start_us": start_us, **_grant(request.kind, slot)}
+            {
+                "allocation": allocation,
+                "ordinal": ordinal,
+                "start_us": start_us,
+                "changed_us": start_us,
+                **_grant(request.kind, slot),
+            }
             for ordinal, slot in enumerate(slots)
         ],
     )
@@ -70,9 +75,7 @@ def release(connection: Connection, principal: Principal, allocation: str) -> No
     Raises NotFoundError where the principal may not see it, ConflictError for one that an import owns.
     """
     principal.require(Role.TENANT, Role.OPERATOR)
-    connection.execute(
-        select(allocations.c.allocation).where(allocations.c.allocation == allocation).with_for_update()
-    ).all()
+    serialize_capacity(connection)
     end_us = now_us(connection)
     found = load_allocation(connection, principal, allocation, now_us=end_us)
     if found.source != SERVICE:
@@ -83,18 +86,10 @@ def release(connection: Connection, principal: Principal, allocation: str) -> No
         update(grants)
         .where(grants.c.allocation == allocation, grants.c.end_us.is_(None))
         # A clock that was set back must not end a grant before it began.
-        .values(end_us=case((grants.c.start_us > end_us, grants.c.start_us), else_=end_us))
+        .values(end_us=case((grants.c.start_us > end_us, grants.c.start_us), else_=end_us), changed_us=end_us)
     )
     if ended.rowcount:
         record(connection, principal, "release allocation", allocation, end_us)
-
-
-def _lock_tenant(connection: Connection, principal: Principal, tenant: str) -> None:
-    """Let the tenant's requests pass one at a time, so that two with one idempotency key cannot both be new."""
-    principal.require_tenant(tenant)
-    query = select(tenants.c.tenant).where(tenants.c.tenant == tenant).with_for_update(key_share=True)
-    if connection.execute(query).one_or_none() is None:
-        raise NotFoundError(f"cannot find the tenant {tenant!r}: check the name and the token")
 
 
 def _earlier(connection: Connection, request: AllocationRequest, idempotency_key: str) -> str | None:
@@ -111,7 +106,10 @@ def _earlier(connection: Connection, request: AllocationRequest, idempotency_key
     return str(row.allocation)
 
 
-def _require_project(connection: Connection, request: AllocationRequest) -> None:
+def _require_project(connection: Connection, principal: Principal, request: AllocationRequest) -> None:
+    principal.require_tenant(request.tenant)
+    if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == request.tenant)).one_or_none() is None:
+        raise NotFoundError(f"cannot find the tenant {request.tenant!r}: check the name and the token")
     query = select(projects.c.project).where(projects.c.tenant == request.tenant, projects.c.project == request.project)
     if connection.execute(query).one_or_none() is None:
         raise NotFoundError(

@@ -2,13 +2,12 @@
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, computed_field
 
-from allocator.holdings import Allocation, AllocationPage
 from allocator.request import AllocationRequest
 from allocator.stock import Card
 from domain.capacity import DeviceState
-from domain.grants import Grant, GrantKind
+from domain.grants import GrantKind
 from domain.inventory import Device, Inventory, MigInstance
 from domain.units import MIB, milli_gpu
 
@@ -57,8 +56,14 @@ class AllocationOrder(_Body):
         )
 
 
-class GrantBody(BaseModel):
-    """The part of an allocation on one device; `milli_gpu` is rounded, `compute_units` is exact."""
+class _Shown(BaseModel):
+    """What is shown of a fact, by the names that the fact itself uses."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class GrantBody(_Shown):
+    """The part of an allocation on one device."""
 
     ordinal: int
     node: str
@@ -69,32 +74,18 @@ class GrantBody(BaseModel):
     sku: str
     compute_units: int
     compute_units_total: int
-    milli_gpu: int
     vram_bytes: int
     start_us: int
     end_us: int | None
 
-    @classmethod
-    def of(cls, grant: Grant) -> Self:
-        """The body of a grant."""
-        return cls(
-            ordinal=grant.ordinal,
-            node=grant.node,
-            gpu_uuid=grant.gpu_uuid,
-            mig_uuid=grant.mig_uuid,
-            kind=grant.kind,
-            model=grant.model,
-            sku=grant.sku,
-            compute_units=grant.compute_units,
-            compute_units_total=grant.compute_units_total,
-            milli_gpu=milli_gpu(grant.compute_units, grant.compute_units_total),
-            vram_bytes=grant.vram_bytes,
-            start_us=grant.start_us,
-            end_us=grant.end_us,
-        )
+    @computed_field(description="thousandths of the device, rounded; compute_units is exact")  # type: ignore[prop-decorator]
+    @property
+    def milli_gpu(self) -> int:
+        """Thousandths of the device, rounded; `compute_units` is exact."""
+        return milli_gpu(self.compute_units, self.compute_units_total)
 
 
-class AllocationBody(BaseModel):
+class AllocationBody(_Shown):
     """An allocation with its grants."""
 
     allocation: str
@@ -107,32 +98,12 @@ class AllocationBody(BaseModel):
     is_open: bool
     grants: list[GrantBody]
 
-    @classmethod
-    def of(cls, found: Allocation) -> Self:
-        """The body of an allocation."""
-        return cls(
-            allocation=found.allocation,
-            tenant=found.tenant,
-            project=found.project,
-            source=found.source,
-            source_id=found.source_id,
-            labels=dict(found.labels),
-            created_us=found.created_us,
-            is_open=found.is_open,
-            grants=[GrantBody.of(grant) for grant in found.grants],
-        )
 
-
-class AllocationPageBody(BaseModel):
+class AllocationPageBody(_Shown):
     """Some allocations, newest first; `next_cursor` asks for those after them, null at the end."""
 
     allocations: list[AllocationBody]
     next_cursor: str | None
-
-    @classmethod
-    def of(cls, page: AllocationPage) -> Self:
-        """The body of a page."""
-        return cls(allocations=[AllocationBody.of(each) for each in page.allocations], next_cursor=page.next_cursor)
 
 
 class CardBody(BaseModel):
@@ -235,7 +206,7 @@ class InventoryReport(_Body):
         return Inventory(self.observed_s, tuple(each.device() for each in self.devices))
 
 
-class InventoryAnswer(BaseModel):
+class InventoryAnswer(_Shown):
     """Whether the report was taken, and the instant of the one that counts now."""
 
     is_taken: bool

@@ -8,9 +8,10 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from allocator.bodies import AllocationBody, AllocationOrder, AllocationPageBody, CardBody, CardsBody
-from allocator.holdings import Holding
 from allocator.problems import MEDIA_TYPE, Problem, error_of
+from allocator.request import Holding
 from domain.errors import GputabError, UnavailableError
+from domain.urls import without_credentials
 
 _Body = TypeVar("_Body", bound=BaseModel)
 
@@ -25,6 +26,7 @@ class AllocatorClient:
     def __init__(self, url: str, token: str, client: httpx.Client) -> None:
         """`url` has no trailing slash."""
         self._url = url
+        self._shown = without_credentials(url)
         self._client = client
         self._headers = {"Authorization": f"Bearer {token}"}
 
@@ -63,9 +65,14 @@ class AllocatorClient:
         sent = {**self._headers, **(headers or {})}
         try:
             response = self._client.request(method, self._url + path, headers=sent, **content)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except httpx.InvalidURL:
+            # What httpx says of it may be a part of a password, so it stays out of the traceback too.
             raise UnavailableError(
-                f"cannot ask the allocator at {self._url!r}: {str(error) or type(error).__name__}; start it with "
+                f"cannot ask the allocator: {self._shown!r} is no URL; set GPUTAB_ALLOCATOR_URL"
+            ) from None
+        except httpx.TransportError as error:
+            raise UnavailableError(
+                f"cannot ask the allocator at {self._shown!r}: {str(error) or type(error).__name__}; start it with "
                 "`gputab allocator`, or set GPUTAB_ALLOCATOR_URL"
             ) from error
         if not response.is_success:
@@ -85,7 +92,7 @@ class AllocatorClient:
 
     def _stranger(self, response: httpx.Response) -> UnavailableError:
         return UnavailableError(
-            f"cannot use what {self._url!r} answers ({response.status_code}): it is not a gputab allocator of this "
+            f"cannot use what {self._shown!r} answers ({response.status_code}): it is not a gputab allocator of this "
             "version; check GPUTAB_ALLOCATOR_URL"
         )
 

@@ -1,30 +1,24 @@
-"""The health of cards, and whose MIG instances are whose."""
+"""The health of cards and whose MIG instances are whose, as rows that hold over intervals, end to start."""
 
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Column, Connection, Row, Table, insert, select, update
 
-from allocator.interval_store import end_open, replace_open
-from allocator.stock import Card
-from allocator.stock_store import load_cards
+from allocator.node_store import reachable_nodes
+from allocator.stock_store import serialize_capacity
 from domain.capacity import DeviceState
 from domain.errors import ConflictError, InputError, NotFoundError
 from store.access import Principal, Role, record
 from store.database import now_us
 from store.tables.capacity import device_periods, device_states, events, mig_periods
 
-# The reason of the state that a card is in while a complete inventory of its node lacks it.
+# The reason of the state that a card is in while a complete inventory of its node lacks it. The service alone gives
+# it, so a state that has it is the service's own.
 ABSENT = "absent from the inventory"
 _REASON_CHARACTERS_MAX = 200
 # A node suspects a card; an operator decides.
 _OPERATOR_STATES = (DeviceState.OK, DeviceState.DRAINING, DeviceState.FAILED)
-
-
-def list_cards(connection: Connection, principal: Principal) -> list[Card]:
-    """Every card with what is free of it now; for operators."""
-    principal.require(Role.OPERATOR)
-    return load_cards(connection, now_us(connection))
 
 
 def set_state(connection: Connection, principal: Principal, gpu_uuid: str, state: DeviceState, reason: str) -> None:
@@ -37,28 +31,32 @@ def set_state(connection: Connection, principal: Principal, gpu_uuid: str, state
         raise InputError(f"cannot put a card into the state {state!r} by hand: use {', '.join(_OPERATOR_STATES)}")
     if not reason.isprintable() or not 0 < len(reason) <= _REASON_CHARACTERS_MAX:
         raise InputError(f"cannot keep the reason {reason[:40]!r}: write 1 to {_REASON_CHARACTERS_MAX} characters")
+    if reason == ABSENT:
+        raise InputError(f"cannot keep the reason {reason!r}: only the node's own report says so; write another")
+    serialize_capacity(connection)
     card = select(device_periods).where(device_periods.c.gpu_uuid == gpu_uuid, device_periods.c.end_us.is_(None))
-    row = connection.execute(card.with_for_update()).one_or_none()
+    row = connection.execute(card).one_or_none()
     if row is None:
         raise NotFoundError(f"cannot find the card {gpu_uuid!r}: see the devices the service lists")
     at_us = now_us(connection)
-    current = open_state(connection, gpu_uuid)
+    current = _open_state(connection, gpu_uuid)
     if state is DeviceState.OK and current is not None and current.reason == ABSENT:
         raise ConflictError(
             f"cannot call {gpu_uuid!r} ok: {row.node!r} reports without it; it is ok once it is reported again"
         )
     if current is not None and (current.state, current.reason) == (state, reason):
         return
-    enter_state(connection, gpu_uuid, state, reason, at_us)
-    add_event(connection, row.node, gpu_uuid, "state", {"state": state, "reason": reason}, at_us)
+    _enter_state(connection, gpu_uuid, state, reason, at_us)
+    _add_event(connection, row.node, gpu_uuid, "state", {"state": state, "reason": reason}, at_us)
     record(connection, principal, "set device state", f"{gpu_uuid} {state}", at_us)
 
 
 def adopt_instance(connection: Connection, principal: Principal, mig_uuid: str) -> None:
     """Let a MIG instance that somebody else made be granted, from now on; adopting it again changes nothing."""
     principal.require(Role.OPERATOR)
+    serialize_capacity(connection)
     query = select(mig_periods).where(mig_periods.c.mig_uuid == mig_uuid, mig_periods.c.end_us.is_(None))
-    row = connection.execute(query.with_for_update()).one_or_none()
+    row = connection.execute(query).one_or_none()
     if row is None:
         raise NotFoundError(f"cannot find the MIG instance {mig_uuid!r}: it is on no card now")
     if row.origin != "foreign":
@@ -68,28 +66,23 @@ def adopt_instance(connection: Connection, principal: Principal, mig_uuid: str) 
     record(connection, principal, "adopt MIG instance", mig_uuid, at_us)
 
 
-def open_state(connection: Connection, gpu_uuid: str) -> Row[Any] | None:
-    """The state the card is in; None where nobody has said anything, which is ok."""
-    query = select(device_states).where(device_states.c.gpu_uuid == gpu_uuid, device_states.c.end_us.is_(None))
-    return connection.execute(query).one_or_none()
+def miss_card(connection: Connection, principal: Principal, gpu_uuid: str, at_us: int) -> None:
+    """Call a card failed that its node reports without; grants on it go on. For the node."""
+    principal.require(Role.NODE)
+    if not _is_absent(_open_state(connection, gpu_uuid)):
+        _enter_state(connection, gpu_uuid, DeviceState.FAILED, ABSENT, at_us)
+        _add_event(connection, str(principal.node), gpu_uuid, "absent", {}, at_us)
 
 
-def enter_state(connection: Connection, gpu_uuid: str, state: DeviceState, reason: str, at_us: int) -> None:
-    """End the state the card is in, and begin this one."""
-    current = open_state(connection, gpu_uuid)
-    if current is not None:
-        at_us = end_open(connection, device_states, current, at_us)
-    connection.execute(insert(device_states).values(gpu_uuid=gpu_uuid, state=state, reason=reason, start_us=at_us))
-
-
-def leave_absence(connection: Connection, gpu_uuid: str, at_us: int) -> bool:
-    """End the state of a card that was absent; False where it was not.
+def return_card(connection: Connection, principal: Principal, gpu_uuid: str, at_us: int) -> None:
+    """End the absence of a card that its node reports; without one, nothing changes. For the node.
 
     What an operator had said before counts again: a card that was draining is still draining.
     """
-    current = open_state(connection, gpu_uuid)
-    if current is None or current.reason != ABSENT:
-        return False
+    principal.require(Role.NODE)
+    current = _open_state(connection, gpu_uuid)
+    if current is None or not _is_absent(current):
+        return
     before = connection.execute(
         select(device_states)
         .where(device_states.c.gpu_uuid == gpu_uuid, device_states.c.end_us == current.start_us)
@@ -99,11 +92,61 @@ def leave_absence(connection: Connection, gpu_uuid: str, at_us: int) -> bool:
     if before is None:
         end_open(connection, device_states, current, at_us)
     else:
-        enter_state(connection, gpu_uuid, DeviceState(before.state), before.reason, at_us)
-    return True
+        _enter_state(connection, gpu_uuid, DeviceState(before.state), before.reason, at_us)
+    _add_event(connection, str(principal.node), gpu_uuid, "returned", {}, at_us)
 
 
-def add_event(
+def is_given_up(connection: Connection, principal: Principal, gpu_uuid: str, node: str) -> bool:
+    """Whether the card may leave the node: that one reports without it, or is not heard from. For nodes."""
+    principal.require(Role.NODE)
+    if _is_absent(_open_state(connection, gpu_uuid)):
+        return True
+    return node not in reachable_nodes(connection, principal, now_us(connection))
+
+
+def replace_open(connection: Connection, table: Table, row: Row[Any], values: dict[str, Any], at_us: int) -> None:
+    """End an open row at `at_us` and begin one with the changed values there.
+
+    A report from a node's queue may speak of an instant before the row began. Then nothing was ever as the row
+    says, and the row itself is changed.
+    """
+    if at_us <= row.start_us:
+        changed = {**values, **_changed(connection, table)}
+        connection.execute(update(table).where(_key(table) == row[0]).values(**changed))
+        return
+    end_open(connection, table, row, at_us)
+    following = {**dict(zip(table.columns.keys(), row, strict=True)), **values, **_changed(connection, table)}
+    following |= {"start_us": at_us, "end_us": None}
+    del following[_key(table).name]
+    connection.execute(insert(table).values(**following))
+
+
+def end_open(connection: Connection, table: Table, row: Row[Any], at_us: int) -> int:
+    """End an open row at `at_us`, at the earliest where it began; the instant it ended at."""
+    end_us = max(at_us, int(row.start_us))
+    connection.execute(update(table).where(_key(table) == row[0]).values(end_us=end_us, **_changed(connection, table)))
+    return end_us
+
+
+def _open_state(connection: Connection, gpu_uuid: str) -> Row[Any] | None:
+    """The state the card is in; None where nobody has said anything, which is ok."""
+    query = select(device_states).where(device_states.c.gpu_uuid == gpu_uuid, device_states.c.end_us.is_(None))
+    return connection.execute(query).one_or_none()
+
+
+def _is_absent(state: Row[Any] | None) -> bool:
+    return state is not None and state.reason == ABSENT
+
+
+def _enter_state(connection: Connection, gpu_uuid: str, state: DeviceState, reason: str, at_us: int) -> None:
+    """End the state the card is in, and begin this one."""
+    current = _open_state(connection, gpu_uuid)
+    if current is not None:
+        at_us = end_open(connection, device_states, current, at_us)
+    connection.execute(insert(device_states).values(gpu_uuid=gpu_uuid, state=state, reason=reason, start_us=at_us))
+
+
+def _add_event(
     connection: Connection, node: str, gpu_uuid: str, kind: str, detail: dict[str, object], at_us: int
 ) -> None:
     """Write down what happened to a card."""
@@ -112,3 +155,13 @@ def add_event(
             at_us=at_us, node=node, gpu_uuid=gpu_uuid, kind=kind, detail=json.dumps(detail, sort_keys=True)
         )
     )
+
+
+def _changed(connection: Connection, table: Table) -> dict[str, int]:
+    """When the row is written, where the table keeps it: the meter looks for what was said late."""
+    return {"changed_us": now_us(connection)} if "changed_us" in table.c else {}
+
+
+def _key(table: Table) -> Column[Any]:
+    """The column that numbers the rows, the first of every table of intervals."""
+    return next(iter(table.primary_key.columns))

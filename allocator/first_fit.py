@@ -7,11 +7,9 @@ from itertools import groupby
 
 from allocator.request import AllocationRequest
 from allocator.stock import Card, StockInstance
-from domain.capacity import DeviceState
+from domain.capacity import OUT_OF_SERVICE
 from domain.errors import CapacityError
 from domain.grants import GrantKind
-
-_CLOSED_STATES = (DeviceState.DRAINING, DeviceState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +63,8 @@ def _why_closed(request: AllocationRequest, card: Card) -> str | None:
         return f"SKU is {card.sku}"
     if card.is_silent:
         return "no heartbeat of the node"
-    if card.state in _CLOSED_STATES:
-        return f"{card.state} ({card.state_reason})"
+    if card.state in OUT_OF_SERVICE:
+        return f"{card.state} ({card.state_reason})" if card.state_reason else card.state.value
     if min(card.free) < 0:
         return "more is granted than the card has"
     return None

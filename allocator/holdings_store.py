@@ -2,18 +2,46 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, exists, func, or_, select, true
 
-from allocator.holdings import Allocation, AllocationPage, Holding
+from allocator.request import Holding
 from allocator.stock_store import still_held
 from domain.errors import InputError, NotFoundError
 from domain.grants import Grant
 from store.access import Principal
 from store.capacity import read_grant
 from store.tables.capacity import allocations, grants
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A tenant's right to capacity with its grants, by ordinal.
+
+    `source` is "service", or the name of the import that said so; `source_id` is that source's own name for it.
+    `is_open` is true while a grant has not ended.
+    """
+
+    allocation: str
+    tenant: str
+    project: str
+    source: str
+    source_id: str | None
+    labels: Mapping[str, str]
+    created_us: int
+    is_open: bool
+    grants: Sequence[Grant]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationPage:
+    """Some allocations, newest first. `next_cursor` asks for those after them; None where there are none."""
+
+    allocations: Sequence[Allocation]
+    next_cursor: str | None
 
 
 def load_allocation(connection: Connection, principal: Principal, allocation: str, *, now_us: int) -> Allocation:

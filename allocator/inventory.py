@@ -2,8 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from allocator.device_facts import CardFacts, InstanceFacts
 from domain.capacity import ShareGrain
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
@@ -11,12 +11,44 @@ from domain.inventory import Device, Inventory
 from domain.mig import geometry_of, taken_by
 from domain.period import format_instant
 from domain.skus import SkuTable
-from domain.slugs import check_name
+from domain.slugs import check_model, check_name
 from domain.units import WHOLE_GPU_UNITS
 
 # A collector measures its skew and stays within this; a report from further ahead would shut out true ones.
 _AHEAD_US = 2 * MICROSECONDS
-_MODEL_CHARACTERS_MAX = 128
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What a card is until something of it changes: the columns of its period, all but UUID, node and interval."""
+
+    device_index: int
+    model: str
+    sku: str
+    compute_units: int
+    vram_total_bytes: int
+    vram_reserved_bytes: int
+    mig_enabled: bool
+    offered_profiles: str
+    share_min_milli: int | None
+    share_min_vram_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFacts:
+    """What a MIG instance is until something of it changes: its columns, all but UUID, origin and interval."""
+
+    gpu_uuid: str
+    gi_id: int
+    profile: str
+    start_slice: int
+    slices: int
+    sm_count: int
+    vram_bytes: int
+
+    def is_same_cut(self, other: "InstanceFacts") -> bool:
+        """Whether both are the same piece of the same card, however its size is reported now."""
+        return (self.gpu_uuid, self.profile, self.start_slice) == (other.gpu_uuid, other.profile, other.start_slice)
 
 
 def check_inventory(inventory: Inventory, now_us: int) -> None:
@@ -69,11 +101,10 @@ def instance_facts(device: Device) -> dict[str, InstanceFacts]:
 
 def _check_device(device: Device) -> None:
     check_name("GPU UUID", device.uuid)
+    check_model(device.model)
     for instance in device.instances:
         check_name("MIG UUID", instance.uuid)
         check_name("MIG profile", instance.profile)
-    if not device.model.isprintable() or not 0 < len(device.model) <= _MODEL_CHARACTERS_MAX:
-        raise _refused(device, f"calls itself {device.model[:40]!r}", "report the name the driver gives")
     if not 0 <= device.vram_reserved_bytes < device.vram_total_bytes:
         said = f"reports {device.vram_reserved_bytes!r} of {device.vram_total_bytes!r} bytes as reserved"
         raise _refused(device, said, "report bytes the driver can have")

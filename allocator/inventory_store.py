@@ -6,13 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from allocator.device_facts import CardFacts, InstanceFacts
-from allocator.device_store import ABSENT, add_event, enter_state, leave_absence, open_state
-from allocator.interval_store import end_open, replace_open
-from allocator.inventory import card_facts, check_inventory, instance_facts
-from allocator.node_store import lock_node, require_node
-from allocator.stock_store import SILENCE_US
-from domain.capacity import DeviceState, ShareGrain
+from allocator.device_store import end_open, is_given_up, miss_card, replace_open, return_card
+from allocator.inventory import CardFacts, InstanceFacts, card_facts, check_inventory, instance_facts
+from allocator.node_store import enter_node
+from allocator.stock_store import serialize_capacity
+from domain.capacity import ShareGrain
 from domain.clock import MICROSECONDS
 from domain.errors import ConflictError
 from domain.inventory import Device, Inventory
@@ -20,7 +18,7 @@ from domain.period import format_instant
 from domain.skus import SkuTable
 from store.access import Principal
 from store.database import now_us
-from store.tables.capacity import device_periods, mig_periods, node_contacts, nodes
+from store.tables.capacity import device_periods, mig_periods, nodes
 
 _CARD_COLUMNS = tuple(each.name for each in fields(CardFacts))
 _INSTANCE_COLUMNS = tuple(each.name for each in fields(InstanceFacts))
@@ -53,8 +51,8 @@ def take_inventory(
     reported again. Raises InputError for a report that cannot be true, ConflictError for a card that another
     node has; nothing of the report is then kept.
     """
-    require_node(principal, node)
-    held_us = lock_node(connection, node)
+    serialize_capacity(connection)
+    held_us = enter_node(connection, principal, node)
     check_inventory(inventory, now_us(connection))
     at_us = inventory.observed_s * MICROSECONDS
     if held_us is not None and at_us <= held_us:
@@ -62,11 +60,12 @@ def take_inventory(
     devices = {device.uuid: device for device in inventory.devices}
     known = _open_cards(connection, node, devices)
     for device in devices.values():
-        _take_card(connection, node, device, card_facts(device, skus, share_grain), known.get(device.uuid), at_us)
+        facts = card_facts(device, skus, share_grain)
+        _take_card(connection, principal, node, device.uuid, facts, known.get(device.uuid), at_us)
     _take_instances(connection, devices, at_us)
     for gpu_uuid, row in known.items():
         if row.node == node and gpu_uuid not in devices:
-            _miss_card(connection, node, gpu_uuid, at_us)
+            miss_card(connection, principal, gpu_uuid, at_us)
     connection.execute(update(nodes).where(nodes.c.node == node).values(inventory_us=at_us))
     return InventoryOutcome(is_taken=True, held_us=at_us)
 
@@ -79,34 +78,35 @@ def _open_cards(connection: Connection, node: str, devices: Iterable[str]) -> di
             device_periods.c.end_us.is_(None),
             (device_periods.c.node == node) | device_periods.c.gpu_uuid.in_(list(devices)),
         )
-        .order_by(device_periods.c.node, device_periods.c.device_index, device_periods.c.gpu_uuid)
-        .with_for_update()
+        .order_by(device_periods.c.device_index, device_periods.c.gpu_uuid)
     )
     return {row.gpu_uuid: row for row in connection.execute(query)}
 
 
 def _take_card(
-    connection: Connection, node: str, device: Device, facts: CardFacts, row: Row[Any] | None, at_us: int
+    connection: Connection,
+    principal: Principal,
+    node: str,
+    gpu_uuid: str,
+    facts: CardFacts,
+    row: Row[Any] | None,
+    at_us: int,
 ) -> None:
+    values = {"node": node, **asdict(facts)}
     if row is None:
-        values = {"gpu_uuid": device.uuid, "node": node, **asdict(facts)}
-        connection.execute(insert(device_periods).values(start_us=at_us, **values))
+        begun = {"gpu_uuid": gpu_uuid, "start_us": at_us, "changed_us": now_us(connection), **values}
+        connection.execute(insert(device_periods).values(**begun))
         return
     if row.node != node:
-        _refuse_anothers(connection, node, row, at_us)
+        _refuse_anothers(connection, principal, node, row, at_us)
     if row.node != node or CardFacts(*(getattr(row, name) for name in _CARD_COLUMNS)) != facts:
-        replace_open(connection, device_periods, row, {"node": node, **asdict(facts)}, at_us)
-    if leave_absence(connection, device.uuid, at_us):
-        add_event(connection, node, device.uuid, "returned", {}, at_us)
+        replace_open(connection, device_periods, row, values, at_us)
+    return_card(connection, principal, gpu_uuid, at_us)
 
 
-def _refuse_anothers(connection: Connection, node: str, row: Row[Any], at_us: int) -> None:
+def _refuse_anothers(connection: Connection, principal: Principal, node: str, row: Row[Any], at_us: int) -> None:
     """A card moves only from a node that reports without it, or that is not heard from: no node can take one."""
-    query = select(node_contacts.c.end_us).where(node_contacts.c.node == row.node)
-    heard_us = max(connection.execute(query).scalars(), default=0)
-    state = open_state(connection, row.gpu_uuid)
-    is_given_up = (state is not None and state.reason == ABSENT) or heard_us < now_us(connection) - SILENCE_US
-    if not is_given_up or at_us <= row.start_us:
+    if at_us <= row.start_us or not is_given_up(connection, principal, row.gpu_uuid, row.node):
         raise ConflictError(
             f"cannot take the inventory: the card {row.gpu_uuid!r} is on {row.node!r} since "
             f"{format_instant(row.start_us)}; let that node report without it before {node!r} reports it"
@@ -119,7 +119,7 @@ def _take_instances(connection: Connection, devices: Mapping[str, Device], at_us
         mig_periods.c.end_us.is_(None),
         mig_periods.c.gpu_uuid.in_(list(devices)) | mig_periods.c.mig_uuid.in_(list(reported)),
     )
-    rows = {row.mig_uuid: row for row in connection.execute(query.with_for_update())}
+    rows = {row.mig_uuid: row for row in connection.execute(query)}
     for mig_uuid, row in rows.items():
         if row.gpu_uuid not in devices:
             raise ConflictError(
@@ -145,10 +145,3 @@ def _take_instance(
     # The UUID follows from where the instance is, so another one made in its place can bear it again.
     origin = row.origin if before.is_same_cut(facts) else "foreign"
     replace_open(connection, mig_periods, row, {"origin": origin, **asdict(facts)}, at_us)
-
-
-def _miss_card(connection: Connection, node: str, gpu_uuid: str, at_us: int) -> None:
-    state = open_state(connection, gpu_uuid)
-    if state is None or state.reason != ABSENT:
-        enter_state(connection, gpu_uuid, DeviceState.FAILED, ABSENT, at_us)
-        add_event(connection, node, gpu_uuid, "absent", {}, at_us)

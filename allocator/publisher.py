@@ -5,11 +5,10 @@ import threading
 import structlog
 
 from allocator.grant_series import GrantLabels, ended_runs, levels_of, open_runs
-from allocator.grant_sink import GrantSink
 from domain.clock import MICROSECONDS
 from domain.grants import Grant
 from domain.period import Period
-from domain.samples import SampleRun
+from domain.samples import SampleRun, SampleSink
 from store.access import Principal
 from store.capacity import load_grants
 from store.database import Database, now_us
@@ -30,7 +29,7 @@ class GrantPublisher:
     the next round says the same again.
     """
 
-    def __init__(self, database: Database, sink: GrantSink) -> None:
+    def __init__(self, database: Database, sink: SampleSink) -> None:
         self._database = database
         self._sink = sink
         self._principal = Principal.local_operator()
@@ -72,7 +71,7 @@ class GrantPublisher:
         runs: list[SampleRun] = [run for labels, level in levels.items() for run in open_runs(labels, level, second)]
         runs += [run for labels in ended for run in ended_runs(labels, second)]
         if runs:
-            self._sink.push(runs)
+            self._sink.send(runs)
         self._published -= set(ended)
 
     def _run(self) -> None:

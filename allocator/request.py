@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 from domain.errors import InputError
 from domain.grants import GrantKind
@@ -56,6 +57,14 @@ class AllocationRequest:
         """SHA-256 of everything asked: what an idempotency key is bound to."""
         canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+class Holding(StrEnum):
+    """Which allocations are listed: those with a grant that has not ended, those without, or both."""
+
+    OPEN = "open"
+    ENDED = "ended"
+    ALL = "all"
 
 
 def check_labels(labels: Mapping[str, str]) -> None:

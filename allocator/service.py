@@ -7,21 +7,19 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
-from allocator import problems
-from allocator.body_limit import BodyLimit
-from allocator.gate import OPEN_ASSETS, Gate
-from allocator.grant_sink import GrantSink
+from allocator import error_handlers, routes
+from allocator.gate import OPEN_ASSETS, BodyLimit, Gate
 from allocator.metrics import RequestCounter, ServiceMetrics
 from allocator.parts import Parts
 from allocator.publisher import GrantPublisher
-from allocator.routes import allocations, devices, nodes, status
 from domain.capacity import ShareGrain
+from domain.samples import SampleSink
 from domain.skus import SkuTable
 from store.database import Database
 
 
 def create_app(
-    database: Database, *, skus: SkuTable, share_grain: ShareGrain | None, sink: GrantSink | None
+    database: Database, *, skus: SkuTable, share_grain: ShareGrain | None, sink: SampleSink | None
 ) -> FastAPI:
     """The service on a database at the newest migration, which stays the caller's to close.
 
@@ -54,9 +52,9 @@ def create_app(
         version=version("gputab"),
     )
     app.state.parts = parts
-    for routes in (allocations, devices, nodes, status):
-        app.include_router(routes.router)
-    problems.install(app)
+    for router in (routes.allocations, routes.devices, routes.nodes, routes.status):
+        app.include_router(router)
+    error_handlers.install(app)
     # The last one added is the first to see a request.
     app.add_middleware(BodyLimit)
     app.add_middleware(Gate, database=database)

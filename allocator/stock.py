@@ -25,7 +25,7 @@ class Card:
 
     `vram_usable_bytes` is total - reserved; in MIG mode the total, since a full-card instance may be larger than
     what the driver's reserve leaves. `share_grain` is None on a card sold whole or in MIG instances.
-    `is_silent`: no heartbeat of its node for 10 s.
+    `state_reason` is '' where nothing was said, and to tenants. `is_silent`: its node is not reachable.
     """
 
     gpu_uuid: str

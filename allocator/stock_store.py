@@ -1,67 +1,52 @@
-"""Reading the stock: every card in service, with what is granted and held of it now.
+"""The stock of this instant: every card in service, with what is granted and held of it now.
 
 Busy is always summed from the open grants and holds themselves. A counter beside them could go wrong, and would
 stay wrong.
 """
 
 from collections import defaultdict
-from typing import Any
+from dataclasses import replace
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, func, or_, select, union_all
+from sqlalchemy import ColumnElement, Connection, Table, or_, select, union_all
 
+from allocator.first_fit import Slot, choose
+from allocator.node_store import reachable_nodes
+from allocator.request import AllocationRequest
 from allocator.stock import Card, StockInstance
-from domain.capacity import DeviceState, ShareGrain, Take
-from domain.clock import MICROSECONDS
-from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods, node_contacts
+from domain.capacity import DeviceState, Take
+from domain.grants import OPEN_END_US
+from domain.period import Period
+from store.access import Principal, Role
+from store.capacity import load_device_periods
+from store.database import now_us, serialize
+from store.tables.capacity import device_states, grants, holds, mig_periods
 
-# After this long without a heartbeat a host counts as unreachable: the meter stops billing it, so nothing new
-# goes there either.
-SILENCE_US = 10 * MICROSECONDS
+# Placement looks at every card, whoever asks: what it sees stays here.
+_PLACEMENT = Principal("placement", Role.OPERATOR)
 
 
-def lock_cards(connection: Connection) -> None:
-    """Make every other choice of cards wait until this transaction ends.
+def serialize_capacity(connection: Connection) -> None:
+    """Make every other change of what is granted, or can be, wait until this transaction ends; to be called first."""
+    serialize(connection, "capacity")
 
-    Rows are locked in the one order in which everybody asks for them, so no two wait for each other. SQLite
-    needs none of it: its write transactions run one at a time.
+
+def list_cards(connection: Connection, principal: Principal) -> list[Card]:
+    """Every card with what is free of it now, in (node, index) order; for operators."""
+    principal.require(Role.OPERATOR)
+    return _load_cards(connection, now_us(connection))
+
+
+def place(connection: Connection, principal: Principal, request: AllocationRequest, now_us: int) -> list[Slot]:
+    """Where the request goes, in a transaction that has called `serialize_capacity`.
+
+    Raises CapacityError with a reason for every node where none can take it. What an operator wrote of a card is
+    in it for operators only.
     """
-    query = select(device_periods.c.device_period_id).where(device_periods.c.end_us.is_(None))
-    connection.execute(query.order_by(*_CARD_ORDER).with_for_update()).all()
-
-
-def load_cards(connection: Connection, now_us: int) -> list[Card]:
-    """Every card in an open period, whoever holds it, in (node, index) order.
-
-    For placement, which must see it all; doors go through allocator/device_store.py. A grant that a record says
-    ends later, or begins later, takes its part already: what is granted now has no end yet.
-    """
-    takes = _takes(connection, now_us)
-    instances = _instances(connection)
-    states = _states(connection)
-    heard = _last_heartbeats(connection)
-    rows = connection.execute(select(device_periods).where(device_periods.c.end_us.is_(None)).order_by(*_CARD_ORDER))
-    cards = []
-    for row in rows:
-        state, state_reason = states.get(row.gpu_uuid, (DeviceState.OK, ""))
-        cards.append(
-            Card(
-                gpu_uuid=row.gpu_uuid,
-                node=row.node,
-                device_index=row.device_index,
-                model=row.model,
-                sku=row.sku,
-                compute_units=row.compute_units,
-                vram_usable_bytes=row.vram_total_bytes - (0 if row.mig_enabled else row.vram_reserved_bytes),
-                mig_enabled=row.mig_enabled,
-                share_grain=_grain(row),
-                state=state,
-                state_reason=state_reason,
-                is_silent=heard.get(row.node, 0) < now_us - SILENCE_US,
-                takes=takes.get(row.gpu_uuid, ()),
-                instances=instances.get(row.gpu_uuid, ()),
-            )
-        )
-    return cards
+    principal.require_tenant(request.tenant)
+    cards = _load_cards(connection, now_us)
+    if principal.role is not Role.OPERATOR:
+        cards = [replace(card, state_reason="") for card in cards]
+    return choose(request, cards)
 
 
 def still_held(table: Table, now_us: int) -> ColumnElement[bool]:
@@ -69,7 +54,41 @@ def still_held(table: Table, now_us: int) -> ColumnElement[bool]:
     return or_(table.c.end_us.is_(None), table.c.end_us > now_us)
 
 
-_CARD_ORDER = (device_periods.c.node, device_periods.c.device_index, device_periods.c.gpu_uuid)
+def _load_cards(connection: Connection, now_us: int) -> list[Card]:
+    """Every card in an open period, whoever holds it.
+
+    A grant that a record says ends later, or begins later, takes its part already: what is granted now has no end
+    yet.
+    """
+    takes = _takes(connection, now_us)
+    instances = _instances(connection)
+    states = _states(connection)
+    reachable = reachable_nodes(connection, _PLACEMENT, now_us)
+    periods = load_device_periods(connection, _PLACEMENT, Period(now_us, OPEN_END_US))
+    cards = []
+    for each in periods:
+        if each.period.end_us != OPEN_END_US:
+            continue
+        state, state_reason = states.get(each.gpu_uuid, (DeviceState.OK, ""))
+        cards.append(
+            Card(
+                gpu_uuid=each.gpu_uuid,
+                node=each.node,
+                device_index=each.device_index,
+                model=each.model,
+                sku=each.sku,
+                compute_units=each.compute_units,
+                vram_usable_bytes=each.usable_vram_bytes,
+                mig_enabled=each.mig_enabled,
+                share_grain=each.share_grain,
+                state=state,
+                state_reason=state_reason,
+                is_silent=each.node not in reachable,
+                takes=takes.get(each.gpu_uuid, ()),
+                instances=instances.get(each.gpu_uuid, ()),
+            )
+        )
+    return sorted(cards, key=lambda card: (card.node, card.device_index, card.gpu_uuid))
 
 
 def _takes(connection: Connection, now_us: int) -> dict[str, list[Take]]:
@@ -106,14 +125,3 @@ def _instances(connection: Connection) -> dict[str, list[StockInstance]]:
 def _states(connection: Connection) -> dict[str, tuple[DeviceState, str]]:
     rows = connection.execute(select(device_states).where(device_states.c.end_us.is_(None)))
     return {row.gpu_uuid: (DeviceState(row.state), row.reason) for row in rows}
-
-
-def _last_heartbeats(connection: Connection) -> dict[str, int]:
-    query = select(node_contacts.c.node, func.max(node_contacts.c.end_us).label("heard_us"))
-    return {row.node: row.heard_us for row in connection.execute(query.group_by(node_contacts.c.node))}
-
-
-def _grain(row: Row[Any]) -> ShareGrain | None:
-    if row.share_min_milli is None:
-        return None
-    return ShareGrain(row.share_min_milli, row.share_min_vram_bytes)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-from collector.source import Source
+from collector.source import Source, SourceGoneError
 from domain.samples import DeviceReading
 
 
@@ -28,7 +28,8 @@ class CardReaders:
     def read_all(self, gpu_uuids: Iterable[str], second_s: int, timeout_s: float) -> Round:
         """Ask each card for that second and wait until all have answered, at most `timeout_s` (real time).
 
-        An answer that comes later is thrown away: it belongs to a second that is over.
+        An answer that comes later is thrown away: it belongs to a second that is over. Raises SourceGoneError where
+        the driver is gone, which is no matter of one card.
         """
         missed: dict[str, str] = {}
         asked: dict[str, _Card] = {}
@@ -45,8 +46,10 @@ class CardReaders:
             for gpu_uuid, card in asked.items():
                 if card.is_busy:
                     missed[gpu_uuid] = f"the driver did not answer within {timeout_s:.1f} s"
+                elif isinstance(card.failure, SourceGoneError):
+                    raise card.failure
                 elif card.failure is not None:
-                    missed[gpu_uuid] = card.failure
+                    missed[gpu_uuid] = str(card.failure) or type(card.failure).__name__
                 else:
                     readings += card.readings
         return Round(tuple(readings), missed)
@@ -67,11 +70,11 @@ class CardReaders:
     def _serve(self, gpu_uuid: str, card: "_Card") -> None:
         while (second_s := card.seconds.get()) is not None:
             readings: list[DeviceReading] = []
-            failure = None
+            failure: Exception | None = None
             try:
                 readings = self._source.read(gpu_uuid, second_s)
             except Exception as error:  # noqa: BLE001 - whatever one card throws must stay with that card
-                failure = str(error) or type(error).__name__
+                failure = error
             with self._answered:
                 card.readings, card.failure, card.is_busy = readings, failure, False
                 self._answered.notify_all()
@@ -84,7 +87,7 @@ class _Card:
         self.seconds: SimpleQueue[int | None] = SimpleQueue()
         self.is_busy = False
         self.readings: list[DeviceReading] = []
-        self.failure: str | None = None
+        self.failure: Exception | None = None
 
     def ask(self, second_s: int) -> None:
         self.is_busy = True

@@ -10,7 +10,8 @@ from collector.card_readers import CardReaders
 from collector.queue import BatchQueue
 from collector.ranges import refuse_garbage
 from collector.sample_runs import info_runs, one_sample, reading_runs
-from domain.clock import MICROSECONDS, Clock
+from collector.steady_clock import SteadyClock
+from domain.clock import MICROSECONDS
 from domain.inventory import Device
 from domain.samples import DeviceReading, SampleRun
 from domain.series import (
@@ -28,6 +29,8 @@ from victoriametrics.encode import encode
 _READ_UNTIL_SECONDS = 0.8
 _MIN_READ_SECONDS = 0.05
 _INFO_SECONDS = 60
+# How far behind what was sampled a clock may be to be waited for, and for how long otherwise.
+_BEHIND_SECONDS = 60
 
 log = structlog.get_logger()
 
@@ -35,8 +38,10 @@ log = structlog.get_logger()
 class SamplingLoop:
     """One node's cards, sampled on the second.
 
-    A second that cannot be sampled in time is a hole and is counted; it is never filled with later values. A
-    second is sampled once: where the clock steps back, the loop waits until it has caught up.
+    A second that cannot be sampled in time is a hole and is counted; it is never filled with later values. While
+    the clock is in doubt nothing is sampled. A second is sampled once: where the clock steps back, the loop waits
+    until it has caught up. Where that would take more than a minute and nothing was sampled for a minute, a wrong
+    clock has stamped what lies ahead, and sampling starts again from the present second.
     """
 
     def __init__(
@@ -44,7 +49,7 @@ class SamplingLoop:
         node: str,
         readers: CardReaders,
         queue: BatchQueue,
-        clock: Clock,
+        clock: SteadyClock,
         *,
         devices: Callable[[], tuple[Device, ...]],
         skew_us: Callable[[], int | None],
@@ -62,14 +67,19 @@ class SamplingLoop:
         self._missed_reads: Counter[str] = Counter()
         self._garbage: Counter[str] = Counter()
         self._mute: frozenset[str] = frozenset()
-        self._is_waiting_for_clock = False
+        self._is_behind = False
+        self._sampled_at_s = clock.monotonic_s()
 
     def run(self, stop: Event) -> None:
         """Sample until `stop` is set, which is looked at once a second."""
         while not stop.is_set():
-            second_s = self._wait_for_second()
-            if second_s is not None:
-                self.sample(second_s)
+            self.tick()
+
+    def tick(self) -> None:
+        """Wait for the next second and sample it, unless it cannot be told or was sampled before."""
+        second_s = self._wait_for_second()
+        if second_s is not None:
+            self.sample(second_s)
 
     def sample(self, second_s: int) -> None:
         """Read every card and queue the second; the seconds between it and the last sampled one become holes."""
@@ -91,20 +101,33 @@ class SamplingLoop:
         self._wake_sender()
 
     def _wait_for_second(self) -> int | None:
-        """Sleep until the next second begins; None where that one was sampled before."""
+        """Sleep until the next second begins; None where it cannot be told which that is, or it was sampled before."""
         now_us = self._clock.now_us()
         next_s = now_us // MICROSECONDS + 1
         self._clock.sleep_s((next_s * MICROSECONDS - now_us) / MICROSECONDS)
-        second_s = self._clock.now_us() // MICROSECONDS
-        until_s = self._queue.sampled_until_s
-        is_early = until_s is not None and second_s < until_s
-        if is_early and not self._is_waiting_for_clock and second_s + 1 < (until_s or 0):
-            log.warning("clock_stepped_back", node=self._node, now_s=second_s, sampled_until_s=until_s)
-            self._is_waiting_for_clock = True
-        if is_early:
+        believed_us = self._clock.believed_us()
+        if believed_us is None:
             return None
-        self._is_waiting_for_clock = False
+        second_s = believed_us // MICROSECONDS
+        until_s = self._queue.sampled_until_s
+        if until_s is not None and second_s < until_s and not self._starts_again(second_s, until_s):
+            return None
+        self._is_behind = False
+        self._sampled_at_s = self._clock.monotonic_s()
         return second_s
+
+    def _starts_again(self, second_s: int, until_s: int) -> bool:
+        """Whether sampling goes back to `second_s`, which the queue is told then."""
+        # A sleep that ends a moment early is no step.
+        if not self._is_behind and second_s + 1 < until_s:
+            log.warning("clock_stepped_back", node=self._node, now_s=second_s, sampled_until_s=until_s)
+            self._is_behind = True
+        silent_s = self._clock.monotonic_s() - self._sampled_at_s
+        if until_s - second_s <= _BEHIND_SECONDS or silent_s < _BEHIND_SECONDS:
+            return False
+        log.error("sampling_starts_again", node=self._node, from_s=second_s, wrongly_sampled_until_s=until_s)
+        self._queue.start_again(second_s, holes=round(silent_s) - 1)
+        return True
 
     def _believable(self, readings: Iterable[DeviceReading]) -> Iterator[DeviceReading]:
         for reading in readings:

@@ -3,6 +3,7 @@
 import httpx
 
 from domain.errors import InputError, UnavailableError
+from domain.urls import without_credentials
 
 # Mended by the operator or the service without changing the report: a token, a missing node, a busy service.
 _RETRIABLE = frozenset({401, 403, 404, 408, 425, 429})
@@ -15,6 +16,7 @@ class NodeService:
     def __init__(self, url: str, node: str, token: str, client: httpx.Client) -> None:
         """`url` has no trailing slash; `token` is the node's bearer token; the client is not closed here."""
         self._base = f"{url}/v1/nodes/{node}"
+        self._shown = without_credentials(self._base)
         self._headers = {"Authorization": f"Bearer {token}"}
         self._client = client
 
@@ -39,14 +41,17 @@ class NodeService:
         headers = {**self._headers, "Content-Type": "application/json"}
         try:
             response = self._client.put(f"{self._base}/{door}", content=body, headers=headers)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except httpx.InvalidURL:
+            # What httpx says of it may be a part of a password, so it stays out of the traceback too.
+            raise UnavailableError(f"cannot report the {door}: {self._shown!r} is no URL; set 'allocator_url'") from None
+        except httpx.TransportError as error:
             raise UnavailableError(
-                f"cannot report the {door} to {self._base!r}: {str(error) or type(error).__name__}; "
+                f"cannot report the {door} to {self._shown!r}: {str(error) or type(error).__name__}; "
                 "start the allocator, or set 'allocator_url'"
             ) from error
         if response.is_success:
             return response
-        said = f"cannot report the {door} to {self._base!r}: it answers {response.status_code}"
+        said = f"cannot report the {door} to {self._shown!r}: it answers {response.status_code}"
         detail = " ".join(response.text.split())[:_SHOWN_CHARACTERS]
         if response.is_client_error and response.status_code not in _RETRIABLE:
             raise InputError(f"{said} {detail!r}; use a collector and an allocator of the same version")

@@ -7,6 +7,7 @@ whose `used` is without what the driver reserves (the first version's is not: 91
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pynvml
 import structlog
 
 from collector.owners import Processes, sees_host_processes, split
+from collector.source import SourceGoneError
 from domain.errors import UnavailableError
 from domain.inventory import Device, MigInstance
 from domain.samples import DeviceReading
@@ -60,7 +62,7 @@ log = structlog.get_logger()
 
 
 class NvmlSource:
-    """A `Source` of the machine's own cards. The driver is opened once and stays open."""
+    """A `Source` of the machine's own cards. The driver is opened once; where it goes, the process has to end."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         """`proc` is where the processes are seen. Raises UnavailableError where there is no driver."""
@@ -86,6 +88,7 @@ class NvmlSource:
             for index in range(pynvml.nvmlDeviceGetCount()):
                 self._look(index, driver_version)
         except pynvml.NVMLError as error:
+            _refuse_gone(error)
             raise UnavailableError(f"cannot read the inventory of the NVIDIA driver: {error}; see dmesg") from error
         return tuple(sorted(self._known.values(), key=lambda device: device.index))
 
@@ -115,7 +118,9 @@ class NvmlSource:
 
     def close(self) -> None:
         """Let go of the driver."""
-        pynvml.nvmlShutdown()
+        # One that is gone has let go of us.
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
 
     def _look(self, index: int, driver_version: str) -> None:
         """Bring what is known of one card up to date; a lost one stays as it is."""
@@ -271,6 +276,13 @@ def _field(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any
     except pynvml.NVMLError as error:
         if error.value in _LOST:
             raise _LostError from error
-        if error.value in _NO_DRIVER:
-            raise UnavailableError(f"cannot reach the NVIDIA driver: {error}; restart the collector") from error
+        _refuse_gone(error)
         return None
+
+
+def _refuse_gone(error: pynvml.NVMLError) -> None:
+    """Raise SourceGoneError where that is what the driver's error means."""
+    if error.value in _NO_DRIVER:
+        raise SourceGoneError(
+            f"cannot reach the NVIDIA driver any more: {error}; when it is loaded, start the collector again"
+        ) from error

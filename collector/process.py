@@ -14,6 +14,7 @@ from collector.queue import BatchQueue
 from collector.reporter import Heartbeat, InventoryReporter
 from collector.sender import Sender
 from collector.source import Source
+from collector.steady_clock import SteadyClock
 from domain.clock import Clock
 from victoriametrics.push import Pusher
 
@@ -38,23 +39,25 @@ def collect(
     stop: Event,
     service: NodeService | None = None,
     *,
-    check_store: Callable[[], None] = lambda: None,
+    check_store: Callable[[], None],
 ) -> None:
     """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s.
 
     Without a `service` nothing is reported. `check_store` raises UnavailableError where the store would bend samples;
     until it does not, they stay in the queue. Raises UnavailableError where the driver gives no inventory at the
-    start, and whatever broke one of its threads. `source`, `queue` and `pusher` stay open.
+    start, SourceGoneError where it goes later (whoever supervises the process starts it again), and whatever broke
+    one of its threads. `source`, `queue` and `pusher` stay open.
     """
-    reporter = InventoryReporter(source, node, queue, clock, service)
-    heartbeat = Heartbeat(node, clock, service) if service is not None else None
-    sender = Sender(node, queue, pusher, clock, check_store)
+    steady = SteadyClock(clock)
+    reporter = InventoryReporter(source, node, queue, steady, service)
+    heartbeat = Heartbeat(node, steady, service) if service is not None else None
+    sender = Sender(node, queue, pusher, steady, check_store)
     readers = CardReaders(source)
     loop = SamplingLoop(
         node,
         readers,
         queue,
-        clock,
+        steady,
         devices=lambda: reporter.devices,
         skew_us=lambda: heartbeat.skew_us if heartbeat is not None else None,
         wake_sender=sender.wake,

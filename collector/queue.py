@@ -10,31 +10,24 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import structlog
 
-from domain.errors import UnavailableError
+from collector.queue_file import open_queue_file, transaction
 
-_FORMAT = 1
-_SCHEMA = f"""
-CREATE TABLE IF NOT EXISTS batches (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, delivered_us INTEGER);
-CREATE TABLE IF NOT EXISTS refused (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, reason TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS reports (
-    report INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL, is_repeat INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-PRAGMA user_version = {_FORMAT};
-"""
 # Twelve times the 5 s after which VictoriaMetrics writes what it took to its disk.
 KEEP_DELIVERED_US = 60 * 1_000_000
 # What is held in memory while the disk takes nothing.
 _UNSAVED_BATCHES = 60
+# An hour of what a store refuses, for whoever looks into it; and as many reports as three months of days bring.
+_KEPT_REFUSED = 3_600
+_KEPT_REPORTS = 1_000
 # Text of labels and numbers shrinks twelvefold at the fastest level, which costs some 20 microseconds.
 _COMPRESSION = 1
+_DELETE_BATCH = "DELETE FROM batches WHERE second_s = ?"
+_DELETE_REFUSED = "DELETE FROM refused WHERE second_s = ?"
 
 log = structlog.get_logger()
 
@@ -56,8 +49,9 @@ class Report(NamedTuple):
 class BatchQueue:
     """Seconds waiting for the store, and reports waiting for the allocator; safe to use from several threads.
 
-    At most `max_bytes` of seconds are kept: beyond that the oldest is dropped and counted as a hole. While the
-    disk is full the newest 60 wait in memory. Only one process can have a queue open.
+    At most `max_bytes` of seconds are kept. Beyond that those that were refused go first, then those that were
+    delivered, then the oldest that wait, which become holes. While the disk is full the newest 60 wait in memory.
+    Only one process can have a queue open.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -68,14 +62,17 @@ class BatchQueue:
         self._unsaved: deque[Batch] = deque()
         self._is_failing = False
         self._taken_back: set[int] = set()
-        self._connection = self._open()
+        self._connection = open_queue_file(path)
         self._counts: dict[str, int] = dict(self._connection.execute("SELECT name, value FROM counts"))
         sizes = self._connection.execute("SELECT second_s, length(body), delivered_us FROM batches ORDER BY second_s")
+        # By second, the size of each row; what waits is in the order of time.
         self._pending: dict[int, int] = {}
         self._delivered: dict[int, int] = {}
         for second_s, size, delivered_us in sizes:
             (self._pending if delivered_us is None else self._delivered)[second_s] = size
-        self._size = sum(self._pending.values()) + sum(self._delivered.values())
+        refused = self._connection.execute("SELECT second_s, length(body) FROM refused ORDER BY second_s")
+        self._refused: dict[int, int] = dict(refused)
+        self._size = sum(sum(rows.values()) for rows in (self._pending, self._delivered, self._refused))
 
     @property
     def sampled_until_s(self) -> int | None:
@@ -96,36 +93,50 @@ class BatchQueue:
     def complete_until_s(self) -> int | None:
         """Every second before this one was delivered, refused by the store, or is a hole; None before the first."""
         with self._lock:
-            waiting = chain(self._pending, (batch.second_s for batch in self._unsaved))
-            return next(waiting, self.sampled_until_s)
+            until_s = self.sampled_until_s
+            if until_s is None:
+                return None
+            # After a clock was set back, what waits may lie ahead of it.
+            return min(next(iter(self._pending), until_s), *(batch.second_s for batch in self._unsaved), until_s)
 
     def __len__(self) -> int:
         """How many seconds wait for the store."""
         return len(self._pending) + len(self._unsaved)
 
     def put(self, second_s: int, body: bytes, holes: int) -> None:
-        """Keep a second that is later than all before it, and count `holes` seconds that were missed before it."""
+        """Keep a second, and count `holes` seconds that were missed before it.
+
+        It is `sampled_until_s` or later. One that was kept before a clock was set back is replaced.
+        """
         packed = zlib.compress(body, _COMPRESSION)
         with self._lock:
-            removed = self._make_room(len(packed))
+            given_up = self._make_room(len(packed))
             self._counts |= {"sampled_until_s": second_s + 1, "holes": self.holes + holes}
             # What waits in memory goes first: it is older, and the disk may take it again.
             batches = [*self._unsaved, Batch(second_s, packed)]
 
             def save() -> None:
-                self._delete(removed)
+                given_up()
                 rows = [(batch.second_s, batch.body) for batch in batches]
                 self._connection.executemany("INSERT OR REPLACE INTO batches (second_s, body) VALUES (?, ?)", rows)
 
             if self._write(save):
-                self._pending |= {batch.second_s: len(batch.body) for batch in batches}
-                self._size += sum(len(batch.body) for batch in batches)
+                for batch in batches:
+                    self._add(batch)
                 self._unsaved.clear()
                 return
             self._unsaved.append(batches[-1])
             if len(self._unsaved) > _UNSAVED_BATCHES:
                 self._unsaved.popleft()
                 self._counts["holes"] += 1
+
+    def start_again(self, second_s: int, holes: int) -> None:
+        """Let the next second be `second_s`, though later ones were put: their clock was wrong.
+
+        `holes` seconds passed meanwhile without a sample. On disk with the next second.
+        """
+        with self._lock:
+            self._counts |= {"sampled_until_s": second_s, "holes": self.holes + holes}
 
     def pending(self, max_bytes: int) -> list[Batch]:
         """The oldest waiting seconds, at least one and then as many as `max_bytes` of text hold."""
@@ -151,8 +162,10 @@ class BatchQueue:
             def mark() -> None:
                 rows = [(now_us, second_s) for second_s in self._taken_back]
                 self._connection.executemany("UPDATE batches SET delivered_us = ? WHERE second_s = ?", rows)
+                # One of a time to come was delivered before a clock was set back.
                 old = self._connection.execute(
-                    "DELETE FROM batches WHERE delivered_us < ? RETURNING second_s", (now_us - KEEP_DELIVERED_US,)
+                    "DELETE FROM batches WHERE delivered_us NOT BETWEEN ? AND ? RETURNING second_s",
+                    (now_us - KEEP_DELIVERED_US, now_us),
                 )
                 for (second_s,) in old.fetchall():
                     self._size -= self._delivered.pop(second_s, 0)
@@ -169,22 +182,39 @@ class BatchQueue:
                 self._delivered.clear()
             return again
 
-    def refuse(self, batch: Batch, reason: str, now_us: int) -> None:
-        """Set a second aside that the store called unusable, and count it."""
-        row = (batch.second_s, zlib.compress(batch.body, _COMPRESSION), reason)
-        statement = "INSERT OR REPLACE INTO refused (second_s, body, reason) VALUES (?, ?, ?)"
+    def refuse(self, batch: Batch, reason: str) -> None:
+        """Set a second aside that the store called unusable, and count it. The newest 3,600 are kept."""
+        second_s, packed = batch.second_s, zlib.compress(batch.body, _COMPRESSION)
         with self._lock:
             self._counts["refused"] = self.refused + 1
-            self._write(lambda: self._connection.execute(statement, row))
-            self.delivered([batch.second_s], now_us)
+            self._drop(second_s)
+            self._unsaved = deque(each for each in self._unsaved if each.second_s != second_s)
+            self._size += len(packed) - self._refused.pop(second_s, 0)
+            self._refused[second_s] = len(packed)
+            oldest = list(self._refused)[:-_KEPT_REFUSED]
+            self._size -= sum(self._refused.pop(each) for each in oldest)
+
+            def move() -> None:
+                self._connection.execute(_DELETE_BATCH, (second_s,))
+                self._connection.executemany(_DELETE_REFUSED, zip(oldest))
+                row = (second_s, packed, reason)
+                self._connection.execute("INSERT OR REPLACE INTO refused VALUES (?, ?, ?)", row)
+
+            self._write(move)
 
     def put_report(self, body: bytes, *, is_repeat: bool) -> None:
-        """Keep an inventory report. A repeat replaces the waiting repeat: only changes and the newest matter."""
+        """Keep an inventory report. A repeat replaces the waiting repeat: only changes and the newest matter.
+
+        Of the changes the newest 1,000 are kept.
+        """
 
         def save() -> None:
             if is_repeat:
                 self._connection.execute("DELETE FROM reports WHERE is_repeat")
             self._connection.execute("INSERT INTO reports (body, is_repeat) VALUES (?, ?)", (body, is_repeat))
+            oldest = "DELETE FROM reports WHERE report NOT IN (SELECT report FROM reports ORDER BY report DESC LIMIT ?)"
+            if dropped := self._connection.execute(oldest, (_KEPT_REPORTS,)).rowcount:
+                log.warning("oldest_reports_dropped", path=str(self._path), reports=dropped)
 
         with self._lock:
             self._write(save)
@@ -205,61 +235,47 @@ class BatchQueue:
         with self._lock:
             self._connection.close()
 
-    def _open(self) -> sqlite3.Connection:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self._path, timeout=1, isolation_level=None, check_same_thread=False)
-        except (OSError, sqlite3.Error) as error:
-            raise UnavailableError(f"cannot open the queue {str(self._path)!r}: {error}; check 'data_dir'") from error
-        try:
-            # Held until the process ends, however it ends.
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            connection.execute("PRAGMA journal_mode = WAL")
-            # Each commit is on the disk before it returns, so a power cut costs at most the second in progress.
-            connection.execute("PRAGMA synchronous = FULL")
-            self._check_format(connection)
-            connection.executescript(_SCHEMA)
-        except sqlite3.Error as error:
-            connection.close()
-            raise UnavailableError(
-                f"cannot use the queue {str(self._path)!r}: {error}; stop the other collector of this node, "
-                "or free the disk"
-            ) from error
-        return connection
-
-    def _check_format(self, connection: sqlite3.Connection) -> None:
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found not in (0, _FORMAT):
-            connection.close()
-            raise UnavailableError(
-                f"cannot use the queue {str(self._path)!r}: its format is {found}, this gputab knows {_FORMAT}; "
-                "deliver it with the version that made it, or move it away"
-            )
-
     def _waiting(self) -> Iterator[tuple[int, bytes]]:
         for second_s in list(self._pending):
             row = self._connection.execute("SELECT body FROM batches WHERE second_s = ?", (second_s,)).fetchone()
             yield second_s, row[0]
         yield from self._unsaved
 
-    def _make_room(self, size: int) -> list[int]:
-        """Forget the oldest rows until `size` fits; those that were not delivered become holes."""
-        removed: list[int] = []
-        while self._size + size > self._max_bytes and (rows := self._delivered or self._pending):
+    def _add(self, batch: Batch) -> None:
+        """Count a row of the file among those that wait."""
+        self._drop(batch.second_s)
+        is_last = batch.second_s > next(reversed(self._pending), 0)
+        self._pending[batch.second_s] = len(batch.body)
+        self._size += len(batch.body)
+        if not is_last:
+            self._pending = dict(sorted(self._pending.items()))
+
+    def _drop(self, second_s: int) -> None:
+        """Count a row no more."""
+        self._size -= self._pending.pop(second_s, 0) + self._delivered.pop(second_s, 0)
+        self._taken_back.discard(second_s)
+
+    def _make_room(self, size: int) -> Callable[[], None]:
+        """Give up rows until `size` fits, the least needed and then the oldest first; returned is what deletes them."""
+        refused: list[int] = []
+        batches: list[int] = []
+        while self._size + size > self._max_bytes and (rows := self._refused or self._delivered or self._pending):
             second_s = next(iter(rows))
             self._size -= rows.pop(second_s)
-            removed.append(second_s)
+            (refused if rows is self._refused else batches).append(second_s)
             if rows is self._pending:
                 self._counts["holes"] = self.holes + 1
-        return removed
 
-    def _delete(self, seconds: Iterable[int]) -> None:
-        self._connection.executemany("DELETE FROM batches WHERE second_s = ?", [(each,) for each in seconds])
+        def delete() -> None:
+            self._connection.executemany(_DELETE_REFUSED, zip(refused))
+            self._connection.executemany(_DELETE_BATCH, zip(batches))
+
+        return delete
 
     def _write(self, change: Callable[[], object]) -> bool:
         """Make a change in one transaction, with the counts; False, logged once, where the disk takes nothing."""
         try:
-            with self._transaction():
+            with transaction(self._connection):
                 change()
                 self._connection.executemany(
                     "INSERT OR REPLACE INTO counts (name, value) VALUES (?, ?)", self._counts.items()
@@ -273,14 +289,3 @@ class BatchQueue:
             log.info("queue_written_again", path=str(self._path))
         self._is_failing = False
         return True
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise

@@ -8,7 +8,7 @@ import structlog
 
 from collector.node_service import NodeService
 from collector.queue import BatchQueue
-from collector.source import Source
+from collector.source import Source, SourceGoneError
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
 from domain.inventory import Device, Inventory
@@ -34,7 +34,7 @@ class InventoryReporter:
         self._queue = queue
         self._clock = clock
         self._service = service
-        self._reported_s = 0
+        self._reported_at_s: float | None = None
         self._is_failing = False
         self.devices: tuple[Device, ...] = ()
         self.look()
@@ -51,13 +51,16 @@ class InventoryReporter:
         """Read the inventory, and queue a report if it has changed or the last is a minute old."""
         second_s = self._clock.now_us() // MICROSECONDS
         devices = self._source.inventory()
-        is_change = devices != self.devices or not self._reported_s
+        # Not by the wall clock, which may be set back.
+        monotonic_s = self._clock.monotonic_s()
+        is_change = devices != self.devices or self._reported_at_s is None
+        is_due = self._reported_at_s is None or monotonic_s - self._reported_at_s >= _REPEAT_SECONDS
         self.devices = devices
-        if self._service is None or not (is_change or second_s - self._reported_s >= _REPEAT_SECONDS):
+        if self._service is None or not (is_change or is_due):
             return
         body = json.dumps(asdict(Inventory(second_s, devices)), separators=(",", ":")).encode()
         self._queue.put_report(body, is_repeat=not is_change)
-        self._reported_s = second_s
+        self._reported_at_s = monotonic_s
 
     def deliver(self) -> None:
         """Send what waits, oldest first, until the service does not take it."""
@@ -79,6 +82,8 @@ class InventoryReporter:
     def _look_again(self) -> None:
         try:
             self.look()
+        except SourceGoneError:
+            raise
         except UnavailableError as error:
             log.warning("inventory_unreadable", node=self._node, error=str(error))
 

@@ -1,15 +1,15 @@
-"""Import of a sample CSV: looked through whole before the first byte is sent, and counted after the last."""
+"""Import of a sample CSV: looked through and compared before the first byte is sent, and counted after the last."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from collector.sample_csv import Identity, SampleFile
 from collector.sample_runs import one_sample
 from collector.sample_seconds import Seconds, Steps
+from collector.stored_samples import StoredSamples, refuse_larger
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
 from domain.samples import SampleRun
@@ -19,12 +19,6 @@ from victoriametrics.push import Pusher
 
 # One request: some ten megabytes, with a thousand samples and more on a line.
 _REQUEST_SAMPLES = 400_000
-
-
-class StoredCount(Protocol):
-    """How many samples of these series and this node the store has in [start_s, end_s)."""
-
-    def __call__(self, series: tuple[Series, ...], node: str, start_s: int, end_s: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +60,7 @@ def import_samples(
     path: Path,
     pusher: Pusher,
     clock: Clock,
-    stored: StoredCount,
+    stored: StoredSamples,
     check_store: Callable[[], None],
     *,
     hold_s: int | None = None,
@@ -75,12 +69,13 @@ def import_samples(
     """Send every reading of the file, once for each second it stands for, and check that the store kept them.
 
     A reading stands for `hold_s` seconds (the median step of its device where None), but not beyond the device's
-    next row. `advance` is told characters read; the file is read twice. Marks each node complete up to its last
-    second. Importing the same file again changes nothing.
+    next row. `advance` is told characters read; the file is read twice, and once more where the store has samples
+    of its nodes and time. Marks each node complete up to its last second. Importing the same file again changes
+    nothing.
 
-    Raises InputError, with nothing sent, for a file that cannot be used or lies outside what the store keeps; what
-    `check_store` raises where the store would bend samples, with nothing sent either; UnavailableError where the
-    store is away or did not keep everything.
+    Raises, with nothing sent, InputError for a file that cannot be used or lies outside what the store keeps,
+    ConflictError where the store holds a larger value, which it would keep, and what `check_store` raises where the
+    store would bend samples; UnavailableError where the store is away or did not keep everything.
     """
     if hold_s is not None and hold_s < 1:
         raise InputError(f"cannot hold readings for {hold_s} seconds: use 1 or more")
@@ -91,6 +86,10 @@ def import_samples(
     start_s, end_s = survey.start_s, max(ends_s.values())
     check_store()
     pusher.refuse_unkept(start_s, end_s, clock.now_us() // MICROSECONDS)
+    pusher.flush()
+    if any(stored.count(tuple(survey.series), node, start_s, end_s) for node in ends_s):
+        for request in _runs(SampleFile(path), holds_s, lambda _: None):
+            refuse_larger(request, stored)
     dropped_before = pusher.dropped_rows()
 
     sent: dict[str, int] = defaultdict(int)
@@ -104,7 +103,7 @@ def import_samples(
     if any(dropped.values()):
         raise UnavailableError(f"cannot import all of {str(path)!r}: the store dropped rows ({dropped}); see its log")
     for node, count in sent.items():
-        kept = stored(tuple(survey.series), node, start_s, end_s)
+        kept = stored.count(tuple(survey.series), node, start_s, end_s)
         if kept < count:
             raise UnavailableError(
                 f"cannot import all of {str(path)!r}: of {count} samples of {node!r} the store has {kept}; "

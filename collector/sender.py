@@ -107,7 +107,7 @@ class Sender:
             self._pusher.push(b"".join(batch.body for batch in batches))
         except InputError as error:
             if len(batches) == 1:
-                self._queue.refuse(batches[0], str(error), self._clock.now_us())
+                self._queue.refuse(batches[0], str(error))
                 log.error("second_refused", node=self._node, second_s=batches[0].second_s, error=str(error))
                 return
             # One of them is unusable: send each by itself, so that the others arrive.
@@ -117,11 +117,21 @@ class Sender:
         self._queue.delivered((batch.second_s for batch in batches), self._clock.now_us())
 
     def _send_mark(self) -> None:
-        """Publish how far delivery has come, where that has changed; it never goes back."""
+        """Publish how far delivery has come, where that has changed.
+
+        It never goes back, and is never beyond the present second: what was sampled on a clock that has been set
+        back since must not vouch for a time to come.
+        """
         until_s = self._queue.complete_until_s
-        if until_s is None or until_s <= self._marked_until_s:
+        if until_s is None:
             return
         now_s = self._clock.now_us() // MICROSECONDS
+        if self._marked_until_s > now_s + 1:
+            # That was on such a clock, too.
+            self._marked_until_s = 0
+        until_s = min(until_s, now_s + 1)
+        if until_s <= self._marked_until_s:
+            return
         mark = one_sample(COLLECTOR_COMPLETE_UNTIL, {"node": self._node}, now_s, until_s)
         self._pusher.push(encode([mark]))
         self._marked_until_s = until_s

@@ -3,8 +3,13 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from domain.errors import UnavailableError
 from domain.inventory import Device
 from domain.samples import DeviceReading
+
+
+class SourceGoneError(UnavailableError):
+    """The driver is gone, and with it every card: no read of this process can succeed, only those of a new one."""
 
 
 class Source(Protocol):
@@ -17,7 +22,7 @@ class Source(Protocol):
     def inventory(self) -> tuple[Device, ...]:
         """Every card with its MIG instances. A lost card stays in it, as it was last seen.
 
-        Raises UnavailableError where the driver gives no inventory.
+        Raises UnavailableError where the driver gives no inventory, SourceGoneError where it never will.
         """
         ...
 
@@ -28,7 +33,7 @@ class Source(Protocol):
         unless the driver contradicts itself, which `ranges` refuses; where MIG is on, owners are told per instance
         and the card's own reading has none.
 
-        Raises UnavailableError where the card gave no answer that means anything.
+        Raises UnavailableError where the card gave no answer that means anything, SourceGoneError where none will.
         """
         ...
 

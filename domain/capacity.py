@@ -54,7 +54,8 @@ class DeviceState(StrEnum):
     FAILED = "failed"
 
 
-_OUT_OF_SERVICE = frozenset({DeviceState.DRAINING, DeviceState.FAILED})
+OUT_OF_SERVICE = frozenset({DeviceState.DRAINING, DeviceState.FAILED})
+"""The states of a device that takes no new grants."""
 
 
 class Amount(NamedTuple):
@@ -151,7 +152,7 @@ def balance(
     def rest(free: int, idle: int) -> dict[str, int]:
         if lost:
             return {"lost": free}
-        if state in _OUT_OF_SERVICE:
+        if state in OUT_OF_SERVICE:
             return {"drained": free}
         return {"idle": idle, "stranded": free - idle}
 

@@ -51,7 +51,7 @@ def print_rows(
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in shown))
     # A pipe or a file has no width to keep to.
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     # An id that is cut short is of no use: a table is as wide as what it holds, and a narrow terminal wraps its lines.
     needed = table.__rich_measure__(console, console.options.update(width=_WIDEST)).maximum
     console.width = max(console.width, needed)
@@ -62,7 +62,7 @@ def print_rows(
 
 def say(message: str) -> None:
     """One line for a person, on stderr so that stdout stays data."""
-    Console(stderr=True, highlight=False).print(message, markup=False, soft_wrap=True)
+    Console(stderr=True, highlight=False, emoji=False).print(message, markup=False, soft_wrap=True)
 
 
 def _cell(value: object) -> Text:

@@ -25,13 +25,15 @@ from domain.grants import OPEN_END_US
 from domain.period import HOUR_US, Period
 from meter.ledger_store import NO_NODE
 from store.access import Principal, Role
-from store.database import Database, now_us
+from store.database import Database, now_us, serialize
 from store.tables.access import tenant_books
 from store.tables.billing import charges, rates, windows
 from store.tables.capacity import device_periods, grants
 
 # A change is stamped before its transaction commits; one that took longer than this would be missed.
 _COMMIT_US = 600 * MICROSECONDS
+# Long enough to see a change again once it must have been committed.
+_LOOK_BACK_US = 2 * _COMMIT_US
 
 Place = tuple[str, int]
 """(node, start of a UTC hour in microseconds)."""
@@ -47,15 +49,16 @@ def find_windows(database: Database, principal: Principal) -> None:
     with database.read() as connection:
         at_us = now_us(connection)
         mark_us = connection.execute(select(func.max(windows.c.found_us))).scalar_one()
-        since_us = 0 if mark_us is None else mark_us - _COMMIT_US
+        since_us = 0 if mark_us is None else mark_us - _LOOK_BACK_US
         touched = _touched(connection, since_us, at_us)
         known = _known(connection, touched)
-        again = {place for place, changed_us in touched.items() if _is_late(known.get(place), changed_us)}
-        again |= _repriced(connection, since_us)
+        again = {place for place, changed_us in touched.items() if _is_late(known.get(place), changed_us, at_us)}
+        again |= _repriced(connection, since_us, at_us)
     found = [place for place in touched if place not in known]
     if not found and not again:
         return
     with database.write() as connection:
+        serialize(connection, "windows found")
         known = _known(connection, found)
         new = [place for place in found if place not in known]
         if new:
@@ -77,8 +80,10 @@ def due_windows(connection: Connection, principal: Principal) -> list[Place]:
 
 
 def windows_of(connection: Connection, principal: Principal, period: Period) -> list[Place]:
-    """Every window whose hour the period touches, by hour and node."""
+    """Every window whose hour the period touches, by hour and node; one without an instant touches none."""
     principal.require(Role.OPERATOR, Role.BILLING)
+    if period.start_us == period.end_us:
+        return []
     query = (
         select(windows.c.node, windows.c.start_us)
         .where(windows.c.start_us < period.end_us, windows.c.start_us > period.start_us - HOUR_US)
@@ -133,19 +138,28 @@ def _known(connection: Connection, places: Iterable[Place]) -> dict[Place, Any]:
     return {(row.node, row.start_us): row for row in connection.execute(query)}
 
 
-def _is_late(row: Any, changed_us: int) -> bool:
-    """Whether a change came after the settled window was last rated."""
-    return row is not None and row.state == "settled" and row.rated_us is not None and changed_us > row.rated_us
+def _is_late(row: Any, changed_us: int, at_us: int) -> bool:
+    """Whether the settled window may have been rated without that change."""
+    if row is None or row.state != "settled" or row.rated_us is None:
+        return False
+    return bool(row.rated_us < _unseen_until_us(changed_us, at_us))
 
 
-def _repriced(connection: Connection, since_us: int) -> set[Place]:
+def _unseen_until_us(changed_us: int, at_us: int) -> int:
+    """Who read before that instant may not have seen the change: it is looked at when it shows and, for those who read
+    while it was on its way, once more when it must have been committed."""
+    committed_us = changed_us + _COMMIT_US
+    return committed_us if committed_us <= at_us else changed_us
+
+
+def _repriced(connection: Connection, since_us: int, at_us: int) -> set[Place]:
     """Settled windows that were rated before a rate or an assignment of a book that may concern them was said."""
     found: set[Place] = set()
     for table in (rates, tenant_books):
         for change in connection.execute(select(table).where(table.c.changed_us >= since_us)):
             query = select(windows.c.node, windows.c.start_us).where(
                 windows.c.state == "settled",
-                windows.c.rated_us < change.changed_us,
+                windows.c.rated_us < _unseen_until_us(change.changed_us, at_us),
                 windows.c.start_us > change.start_us - HOUR_US,
             )
             found |= {(row.node, row.start_us) for row in connection.execute(query)}

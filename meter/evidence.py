@@ -79,9 +79,14 @@ class Evidence:
         return not both.filter(pl.col("seconds") > pl.col("seconds_here").fill_null(0)).is_empty()
 
     def known_seconds(self) -> pl.DataFrame:
-        """Seconds by device, owner and quantity; of presence those with a valid sample."""
-        is_sample = (pl.col("quantity") != "presence") | (pl.col("value") == Presence.SAMPLED)
-        return _inside(self.runs.filter(is_sample), self.period).group_by(_KEY).agg(pl.col("seconds").sum())
+        """Seconds by device, owner and quantity; of presence those with a valid sample, and as `looked` those in which
+        the collector looked for the device, whatever it found."""
+        is_presence = pl.col("quantity") == "presence"
+        sampled = self.runs.filter(~is_presence | (pl.col("value") == Presence.SAMPLED))
+        looked = self.runs.filter(
+            is_presence, pl.col("value").is_in([Presence.SAMPLED, Presence.LOST, Presence.ABSENT])
+        ).with_columns(quantity=pl.lit("looked"))
+        return _inside(pl.concat([sampled, looked]), self.period).group_by(_KEY).agg(pl.col("seconds").sum())
 
     def presence(self) -> pl.DataFrame:
         """Runs of presence of every device, context included."""

@@ -10,6 +10,7 @@ from domain.errors import ConflictError
 from domain.period import Period, format_instant
 from meter.charges import Charge
 from store.access import Principal, Role
+from store.database import serialize
 from store.tables.billing import charges, evidence, windows
 from store.tables.capacity import nodes
 
@@ -89,8 +90,9 @@ def save_window(
     ConflictError where somebody closed the window, or froze other evidence of it, since it was read.
     """
     principal.require(Role.OPERATOR, Role.BILLING)
+    serialize(connection, f"window {window.node} {window.start_us}")
     place = (windows.c.node == window.node) & (windows.c.start_us == window.start_us)
-    before = connection.execute(select(windows).where(place).with_for_update()).mappings().one_or_none()
+    before = connection.execute(select(windows).where(place)).mappings().one_or_none()
     if before is None:
         # Not found by meter/backlog_store.py, whose mark must not move for it.
         connection.execute(insert(windows).values(**asdict(window), found_us=0))

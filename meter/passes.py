@@ -18,7 +18,7 @@ from domain.series import (
     METER_UNPRICED,
 )
 from meter.backlog_store import due_windows, find_windows, windows_of
-from meter.windows import WindowRater, WindowResult
+from meter.windows import Outcome, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 
@@ -126,9 +126,10 @@ def own_series(results: Iterable[WindowResult], now_us: int) -> list[SampleRun]:
 
 def _node_series(node: str, results: list[WindowResult], now_us: int) -> Iterator[SampleRun]:
     second = [now_us // MICROSECONDS]
-    oldest_us = min(result.start_us for result in results)
+    unfinished_us = [each.start_us for each in results if each.outcome in (Outcome.OPEN, Outcome.WAITING)]
     newest = max(results, key=lambda result: result.start_us).window
-    yield SampleRun(METER_OLDEST_OPEN, {"node": node}, second, [oldest_us // MICROSECONDS])
+    if unfinished_us:
+        yield SampleRun(METER_OLDEST_OPEN, {"node": node}, second, [min(unfinished_us) // MICROSECONDS])
     if newest is None:
         return
     values = {

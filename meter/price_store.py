@@ -11,7 +11,8 @@ from domain.money import Quote
 from domain.period import HOUR_US, format_instant
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis, check_overlaps
 from store.access import Principal, Role, record
-from store.tables.access import tenants
+from store.database import serialize
+from store.tables.access import projects, tenants
 from store.tables.billing import charges, price_books, rates
 
 
@@ -22,14 +23,15 @@ def load_book(connection: Connection, principal: Principal, book: PriceBook, *, 
     one in force, or where an end would take back what charges already stand on. Loading it again changes nothing.
     """
     principal.require(Role.OPERATOR, Role.BILLING)
+    serialize(connection, f"price book {book.book}")
     header = connection.execute(select(price_books).where(price_books.c.book == book.book)).mappings().one_or_none()
     _check_tenants(connection, book)
     if header is None:
         connection.execute(insert(price_books).values(**_header(book)))
     elif dict(header) != _header(book):
-        raise ConflictError(
-            f"cannot change the currency or gap rules of the book {book.book!r}: load it under another name"
-        )
+        changed = {key: (header[key], value) for key, value in _header(book).items() if header[key] != value}
+        said = ", ".join(f"{key} from {before!r} to {after!r}" for key, (before, after) in changed.items())
+        raise ConflictError(f"cannot change the book {book.book!r}, {said}: load it under another name")
     known = {rate.rate_id: rate for _, rate in _read_rates(connection, [book.book])}
     added = [rate for rate in book.rates if rate.rate_id not in known]
     ended = [rate for rate in book.rates if rate.rate_id in known and rate.end_us != known[rate.rate_id].end_us]
@@ -57,7 +59,9 @@ def load_named_book(connection: Connection, principal: Principal, book: str) -> 
     """One book; NotFoundError where there is none."""
     books = load_books(connection, principal)
     if book not in books:
-        raise NotFoundError(f"cannot find the price book {book!r}: loaded are {', '.join(books) or 'none'}")
+        raise NotFoundError(
+            f"cannot find the price book {book!r}: loaded are {', '.join(books) or 'none'}; run `gputab prices load`"
+        )
     return books[book]
 
 
@@ -74,6 +78,13 @@ def _check_tenants(connection: Connection, book: PriceBook) -> None:
     if unknown:
         raise NotFoundError(
             f"cannot price for the tenant {unknown[0]!r}: there is none of that name; run `gputab tenant create`"
+        )
+    known = {(row.tenant, row.project) for row in connection.execute(select(projects))}
+    priced = {(rate.tenant, rate.project) for rate in book.rates if rate.project is not None}
+    for tenant, project in sorted(priced.difference(known), key=str):
+        raise NotFoundError(
+            f"cannot price for the project {project!r} of {tenant!r}: there is none of that name; run "
+            f"`gputab tenant project`"
         )
 
 

@@ -62,7 +62,7 @@ def _read_fleet(connection: Connection, who: Principal, node: str, hour: Period,
     devices = capacity.load_device_periods(connection, who, hour, node=node) if node != NO_NODE else []
     uuids = {each.gpu_uuid for each in devices}
     granted = {each.gpu_uuid for each in grants if each.gpu_uuid is not None}
-    elsewhere = capacity.load_device_periods(connection, who, hour, gpu_uuids=granted)
+    elsewhere = capacity.load_device_periods(connection, who, hour, gpu_uuids=uuids | granted)
     return Fleet(
         devices=[*devices, *(each for each in elsewhere if each.node != node)],
         instances=capacity.load_mig_periods(connection, who, hour, uuids),

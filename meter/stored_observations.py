@@ -63,7 +63,8 @@ class StoredObservations:
         skew = Selector((COLLECTOR_CLOCK_SKEW,), {"node": node}).expression
         over = f"({skew}[{end_s - start_s}s])"
         ends = [f"max(max_over_time{over})", f"-min(min_over_time{over})"]
-        found = [each.values[-1] for query in ends for each in self._reader.instant(query, end_s)]
+        # What is looked back over ends with the instant and does not hold its own beginning.
+        found = [each.values[-1] for query in ends for each in self._reader.instant(query, end_s - 1)]
         return max(found, default=None)
 
     def _check(self) -> None:

@@ -87,7 +87,7 @@ class WindowRater:
         settled = record.frozen is not None or self._is_due(hour, node, record.inventory_us, complete_us, now_us)
         until_us = hour.end_us if settled else min(hour.end_us, complete_us)
         if until_us <= start_us:
-            return WindowResult(node, start_us, Outcome.WAITING, record.window, ())
+            return WindowResult(node, start_us, Outcome.WAITING, None, ())
         evidence = self._observe(node, Period(start_us, until_us), record)
         kept = self._frozen_evidence(record, node, hour)
         kept_frozen = kept is not None and evidence.lacks(kept)

@@ -1,5 +1,6 @@
 """The engine and its transactions, the same for SQLite and PostgreSQL."""
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +10,21 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy import create_engine as sqlalchemy_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, NoSuchModuleError, OperationalError
 
-from domain.errors import InputError, UnavailableError
+from domain.errors import ConflictError, GputabError, InputError, UnavailableError
 
 # Another process holds SQLite's one write lock for milliseconds; this is for a meter that writes a busy hour.
 _BUSY_TIMEOUT_MS = 15_000
 _READ_ONLY = "gputab_read_only"
 # File systems on which SQLite's locks do not hold between hosts (type column of /proc/mounts).
 _NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "glusterfs")
+# PostgreSQL's codes of errors (its manual, appendix A): a table or schema that is not there; a row that another
+# transaction wrote or took away meanwhile, which SQLite's one writer at a time cannot meet; and a transaction that
+# had to give way.
+_NO_TABLE = frozenset({"42P01", "3F000"})
+_OVERTAKEN = frozenset({"23503", "23505"})
+_GAVE_WAY = frozenset({"40001", "40P01", "55P03"})
 
 
 class Database:
@@ -36,7 +43,9 @@ class Database:
             if parsed.get_backend_name() == "sqlite":
                 self.engine = _sqlite_engine(url, parsed.database)
             elif parsed.get_backend_name() == "postgresql":
-                self.engine = sqlalchemy_engine(url, pool_pre_ping=True)
+                # What the server's default may be is no matter: `serialize` needs each statement to see what was
+                # committed before it.
+                self.engine = sqlalchemy_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
             else:
                 raise InputError(f"cannot use the database {parsed.get_backend_name()!r}: use sqlite or postgresql")
         except (NoSuchModuleError, ImportError) as error:
@@ -76,23 +85,48 @@ def now_us(connection: Connection) -> int:
     return int(connection.execute(text(query)).scalar_one())
 
 
+def serialize(connection: Connection, what: str) -> None:
+    """Let nobody else who names the same `what` pass here before this write transaction ends.
+
+    For choices that depend on rows which are not there yet, which no row lock can guard. What is read after it is
+    what those before have committed. SQLite runs its write transactions one at a time and needs nothing more.
+    """
+    if connection.dialect.name == "postgresql":
+        key = int.from_bytes(hashlib.sha256(what.encode()).digest()[:8], signed=True)
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+
+
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """Turn what a person can act on into one line."""
+    """Turn what a person can act on into one line; the rest are our own faults."""
     try:
         yield
     except DatabaseError as error:
-        # SQLite says of a file that is no database what is in no subclass; the other subclasses are our own faults.
-        if type(error) not in (DatabaseError, OperationalError):
+        plain = _plain(error)
+        if plain is None:
             raise
-        reason = str(error.orig).strip().partition("\n")[0]
-        if "locked" in reason:
-            remedy = f"another process has held its lock for {_BUSY_TIMEOUT_MS // 1000} s; stop it or try again"
-        elif "no such table" in reason or "does not exist" in reason:
-            remedy = "run `gputab db upgrade`"
-        else:
-            remedy = "check `database_url` and that the server or file is there"
-        raise UnavailableError(f"cannot use the database: {reason}; {remedy}") from error
+        raise plain from error
+
+
+def _plain(error: DatabaseError) -> GputabError | None:
+    reason = str(error.orig).strip().partition("\n")[0]
+    code = getattr(error.orig, "sqlstate", None)
+    if isinstance(error, DataError):
+        return InputError(f"cannot keep this in the database: {reason}; use a smaller number, or plain text")
+    if code in _OVERTAKEN:
+        return ConflictError(f"cannot write: another process was faster ({reason}); look at what it wrote, try again")
+    if code in _NO_TABLE or "no such table" in reason:
+        remedy = "run `gputab db upgrade`"
+    elif code in _GAVE_WAY:
+        remedy = "another transaction was in the way; try again"
+    elif "locked" in reason:
+        remedy = f"another process has held its lock for {_BUSY_TIMEOUT_MS // 1000} s; stop it or try again"
+    # SQLite says of a file that is no database what is in no subclass.
+    elif type(error) in (DatabaseError, OperationalError):
+        remedy = "check `database_url`, and that the server and the database, or the file, are there"
+    else:
+        return None
+    return UnavailableError(f"cannot use the database: {reason}; {remedy}")
 
 
 def _sqlite_engine(url: str, file: str | None) -> Engine:

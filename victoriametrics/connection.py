@@ -10,6 +10,7 @@ from typing import Self
 import httpx
 
 from domain.errors import InputError, UnavailableError
+from domain.urls import without_credentials
 
 CONNECT_TIMEOUT_S = 5.0
 # The server gives up a query after 30 s (-search.maxQueryDuration) and says so: let it speak first.
@@ -31,7 +32,7 @@ class Connection:
 
     def __init__(self, url: str, client: httpx.Client | None = None) -> None:
         """`url` has no trailing slash and may hold a user and password; messages never show them."""
-        self.url = _without_credentials(url)
+        self.url = without_credentials(url)
         self._base = url.rstrip("/")
         self._own = client is None
         # A proxy named in the environment must not come between a node and its loopback server.
@@ -93,7 +94,13 @@ class Connection:
     def _errors(self, purpose: str) -> Iterator[None]:
         try:
             yield
-        except (httpx.RequestError, httpx.InvalidURL) as error:
+        except httpx.InvalidURL:
+            # What httpx says of it may be a part of the password, so it stays out of the traceback too.
+            raise UnavailableError(
+                f"cannot {purpose}: {self.url!r} is no URL; set 'victoriametrics_url', with '%40' for an '@' in a "
+                "password and '%2F' for a '/'"
+            ) from None
+        except httpx.RequestError as error:
             raise UnavailableError(
                 f"cannot {purpose}: no answer from VictoriaMetrics at {self.url!r} "
                 f"({_one_line(str(error)) or type(error).__name__}); start it, or set 'victoriametrics_url'"
@@ -134,7 +141,3 @@ def _server_text(response: httpx.Response) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:SHOWN_CHARACTERS]
-
-
-def _without_credentials(url: str) -> str:
-    return re.sub(r"^(\w+://)[^/@]*@", r"\1", url)

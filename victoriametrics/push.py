@@ -1,6 +1,6 @@
 """Puts samples into VictoriaMetrics and finds out whether they stayed there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +9,9 @@ import httpx
 from domain.clock import MICROSECONDS, Clock, SystemClock
 from domain.errors import InputError, UnavailableError
 from domain.period import format_instant
+from domain.samples import SampleRun
 from victoriametrics.connection import Connection
+from victoriametrics.encode import encode
 from victoriametrics.metrics_page import MetricsPage
 
 # Below the 32 MiB that proxies before the server commonly take.
@@ -54,6 +56,10 @@ class Pusher:
         """
         for chunk in _chunks(body):
             self._connection.post("/api/v1/import", "push samples", content=chunk)
+
+    def send(self, runs: Iterable[SampleRun]) -> None:
+        """Encode and push; what the store could not hold is refused before anything is sent."""
+        self.push(encode(runs))
 
     def flush(self) -> None:
         """Make everything pushed so far visible to queries. Costs the server a small part: not for each second."""

@@ -1,4 +1,4 @@
-"""The allocation CSV: columns by name, one row a grant."""
+"""The allocation CSV: columns by name, one row a grant, and all that is wrong with a file together."""
 
 import csv
 import json
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TextIO, TypeVar
 
-from allocator.records.problems import Problems
 from allocator.request import check_labels
 from domain.errors import InputError
 from domain.grants import Grant, GrantKind
 from domain.mig import SLICES_MAX
 from domain.period import format_instant, parse_instant
-from domain.slugs import check_name, check_slug
+from domain.slugs import check_model, check_name, check_slug
 from domain.units import MIB, WHOLE_GPU_UNITS, milli_gpu
 
 REQUIRED_COLUMNS = (
@@ -36,7 +35,7 @@ COLUMNS = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS)
 
 # No power of ten: a short cell would stand for one of a million digits.
 _MIB = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
-_MODEL_CHARACTERS_MAX = 128
+_SHOWN_PROBLEMS = 20
 _Value = TypeVar("_Value")
 
 
@@ -64,6 +63,29 @@ class Row:
     mig_start: int | None
     labels: str
     source_id: str | None
+
+
+class Problems:
+    """Collects what is wrong with the lines of one file, so that a person mends it in one pass."""
+
+    def __init__(self) -> None:
+        self._shown: list[str] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, line: int, problem: str) -> None:
+        """Note a problem; only the first 20 are kept in words."""
+        self._count += 1
+        if len(self._shown) < _SHOWN_PROBLEMS:
+            self._shown.append(f"line {line}: {problem}")
+
+    def raise_any(self) -> None:
+        """Raise InputError if anything was wrong, in one line."""
+        if self._count:
+            rest = f"; and {self._count - _SHOWN_PROBLEMS} more" if self._count > _SHOWN_PROBLEMS else ""
+            raise InputError(f"cannot import the records, nothing was written: {'; '.join(self._shown)}{rest}")
 
 
 def read_rows(lines: Iterable[str], problems: Problems) -> list[Row]:
@@ -142,7 +164,7 @@ def _read_row(line: int, cells: Mapping[str, str]) -> Row:
         project=check_slug("project", cells["project"]),
         node=optional("node", lambda text: check_name("node", text)) or "",
         gpu_uuid=optional("gpu_uuid", lambda text: check_name("GPU UUID", text)),
-        model=_read_model(cells["model"]),
+        model=optional("model", check_model) or "",
         kind=_read_kind(cells["kind"]),
         milli_gpu=optional("milli_gpu", lambda text: _read_whole("milli_gpu", text, WHOLE_GPU_UNITS)),
         vram_bytes=optional("vram_mib", _read_mib),
@@ -181,12 +203,6 @@ def _read_kind(text: str) -> GrantKind:
         return GrantKind(text)
     except ValueError as error:
         raise InputError(f"cannot use the kind {text!r}: write {', '.join(GrantKind)}") from error
-
-
-def _read_model(text: str) -> str:
-    if not text.isprintable() or len(text) > _MODEL_CHARACTERS_MAX:
-        raise InputError(f"cannot use the model {text[:40]!r}: write the name the driver gives")
-    return text
 
 
 def _read_whole(name: str, text: str, largest: int) -> int:

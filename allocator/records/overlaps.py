@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from allocator.records.problems import Problems
+from allocator.records.csv_rows import Problems
 from domain.grants import GrantKind
 from domain.period import Period, format_instant
 from store.capacity import DevicePeriod
@@ -64,8 +64,7 @@ def _excess(gpu_uuid: str, running: Iterable[Claim], card: DevicePeriod | None) 
         return f"more than all of the card {gpu_uuid!r} is granted"
     if card is None:
         return None
-    # A full-card MIG instance may be larger than what the driver's reserve leaves, so the reserve gives way.
-    usable_bytes = card.vram_total_bytes - (0 if card.mig_enabled else card.vram_reserved_bytes)
+    usable_bytes = card.usable_vram_bytes
     granted_bytes = sum(claim.vram_bytes for claim in counted)
     if granted_bytes > usable_bytes:
         return (

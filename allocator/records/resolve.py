@@ -1,10 +1,11 @@
-"""Rows of a file as grants: what the row leaves out comes from what is known of its card."""
+"""The rows of a file as allocations: what a row leaves out comes from what is known of its card."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from allocator.records.csv_rows import Row
+from allocator.records.csv_rows import Problems, Row
 from allocator.stock import proportional_vram_bytes
 from domain.errors import InputError
 from domain.grants import OPEN_END_US, GrantKind
@@ -59,6 +60,34 @@ class GrantRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """What is said of an allocation beside its grants; `labels` is canonical JSON."""
+
+    tenant: str
+    project: str
+    source: str
+    source_id: str | None
+    labels: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationRecord:
+    """An allocation as its source says it, grants by ordinal."""
+
+    allocation: str
+    owner: Owner
+    grants: Sequence[GrantRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The allocations of a file by id, and each of its grants with the line that says so."""
+
+    records: Mapping[str, AllocationRecord]
+    lines: Sequence[tuple[int, GrantRecord]]
+
+
+@dataclass(frozen=True, slots=True)
 class KnownHardware:
     """The periods of cards, by UUID, and of MIG instances, by UUID, each in order of time."""
 
@@ -78,6 +107,36 @@ class KnownHardware:
             if known.gpu_uuid == row.gpu_uuid and _meets(known.period, row):
                 return known
         return None
+
+
+def assemble(
+    rows: Sequence[Row], problems: Problems, *, hardware: KnownHardware, skus: SkuTable, source: str
+) -> Assembled:
+    """The allocations of the rows, as `source` says them; what is wrong with a row goes to `problems`.
+
+    Rows of one allocation must agree on its tenant, project, labels and source_id. Its grants are numbered in
+    their own order, whatever the order of the lines.
+    """
+    owners: dict[str, tuple[Owner, int]] = {}
+    lines: list[tuple[int, GrantRecord]] = []
+    held: dict[str, list[GrantRecord]] = defaultdict(list)
+    for row in rows:
+        owner = Owner(row.tenant, row.project, source, row.source_id, row.labels)
+        first, first_line = owners.setdefault(row.allocation, (owner, row.line))
+        if owner != first:
+            problems.add(row.line, f"{row.allocation!r} has another tenant, project, labels or id in line {first_line}")
+        try:
+            grant = resolve(row, hardware, skus)
+        except InputError as error:
+            problems.add(row.line, str(error))
+            continue
+        lines.append((row.line, grant))
+        held[row.allocation].append(grant)
+    records = {
+        allocation: AllocationRecord(allocation, owner, tuple(sorted(held[allocation], key=lambda each: each.order)))
+        for allocation, (owner, _) in owners.items()
+    }
+    return Assembled(records, lines)
 
 
 def resolve(row: Row, hardware: KnownHardware, skus: SkuTable) -> GrantRecord:
@@ -124,6 +183,7 @@ def _size(row: Row, card: DevicePeriod | None) -> tuple[int, int, int]:
         return compute_units, total, row.vram_bytes
     if card is None:
         raise InputError("vram_mib is missing, and nothing is known of the card: write it, 0 if none was promised")
+    # Of a card in MIG mode too: as a whole it is one device, and the driver's reserve is not for sale.
     usable_bytes = card.vram_total_bytes - card.vram_reserved_bytes
     if row.kind is GrantKind.WHOLE:
         return compute_units, total, usable_bytes

@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from allocator.allocation_store import SERVICE
-from allocator.records.assemble import Assembled, assemble
-from allocator.records.changes import AllocationRecord
-from allocator.records.csv_rows import Row, grant_cells
+from allocator.records.csv_rows import Problems, Row, grant_cells
 from allocator.records.overlaps import Claim, find_overlaps
-from allocator.records.problems import Problems
-from allocator.records.recorded_store import load_grants_on, load_records, refuse_closed_hours, write_records
-from allocator.records.resolve import KnownHardware
-from allocator.stock_store import lock_cards
+from allocator.records.recorded_store import in_chunks, load_records, refuse_closed_hours, write_records
+from allocator.records.resolve import AllocationRecord, Assembled, GrantRecord, KnownHardware, assemble
+from allocator.stock_store import serialize_capacity
 from domain.errors import ConflictError, InputError
-from domain.grants import OPEN_END_US
+from domain.grants import OPEN_END_US, Grant
 from domain.period import Period
 from domain.skus import SkuTable
 from domain.slugs import check_name
 from store.access import Principal, Role, record
-from store.capacity import load_device_periods, load_mig_periods, read_grant
-from store.database import now_us
+from store.capacity import load_device_periods, load_grants, load_mig_periods, read_grant
+from store.database import Database, now_us
 from store.tables.capacity import allocations, grants
 from store.tenants import create_project, create_tenant, load_projects, load_tenants
 
@@ -47,7 +44,7 @@ class ImportOutcome:
 
 
 def import_records(
-    connection: Connection,
+    database: Database,
     principal: Principal,
     rows: Sequence[Row],
     problems: Problems,
@@ -56,7 +53,7 @@ def import_records(
     skus: SkuTable,
     new_tenants: NewTenants | None = None,
 ) -> ImportOutcome:
-    """Store the rows, in the caller's write transaction; `problems` are those met in reading them.
+    """Store the rows, in one transaction; `problems` are those met in reading them.
 
     Replaces what the same source said of these allocations; the same rows again change nothing. `new_tenants`
     None: an unknown tenant or project is a problem. Raises InputError with every problem of the file,
@@ -65,25 +62,32 @@ def import_records(
     principal.require(Role.OPERATOR)
     if check_name("source", source) == SERVICE:
         raise InputError(f"cannot import as the source {source!r}: that is the allocator itself; choose another name")
-    lock_cards(connection)
-    hardware = _load_hardware(connection, principal, rows)
+    # What can be found out without it is not found out under the lock, which stops every grant.
+    with database.read() as connection:
+        hardware = _load_hardware(connection, principal, rows)
+        missing = _missing_projects(connection, principal, rows)
     file = assemble(rows, problems, hardware=hardware, skus=skus, source=source)
-    missing = _missing_projects(connection, principal, rows)
     if new_tenants is None:
         for (tenant, project), line in missing.items():
             problems.add(line, f"unknown project {project!r} of tenant {tenant!r}: create it, or use --create-tenants")
     problems.raise_any()
-    old = load_records(connection, file.records)
-    _refuse_other_sources(old, source)
-    changed = [each for each in file.records.values() if each != old.get(each.allocation)]
-    if changed:
-        _refuse_overlaps(connection, file, hardware, problems)
-        refuse_closed_hours(connection, changed, old)
-        now = now_us(connection)
-        if new_tenants is not None:
-            _create_projects(connection, principal, missing, new_tenants, now)
-        write_records(connection, changed, old, now)
-        record(connection, principal, "import allocations", f"{source}: {len(changed)} changed", now)
+    with database.write() as connection:
+        serialize_capacity(connection)
+        known = _load_hardware(connection, principal, rows)
+        if known != hardware:
+            file = assemble(rows, problems, hardware=known, skus=skus, source=source)
+            problems.raise_any()
+        old = load_records(connection, principal, file.records)
+        _refuse_other_sources(old, source)
+        changed = [each for each in file.records.values() if each != old.get(each.allocation)]
+        if changed:
+            _refuse_overlaps(connection, principal, file, known, problems)
+            refuse_closed_hours(connection, principal, changed, old)
+            now = now_us(connection)
+            if new_tenants is not None:
+                _create_projects(connection, principal, rows, new_tenants, now)
+            write_records(connection, principal, changed, old, now)
+            record(connection, principal, "import allocations", f"{source}: {len(changed)} changed", now)
     return ImportOutcome(
         added=sum(each.allocation not in old for each in changed),
         replaced=sum(each.allocation in old for each in changed),
@@ -114,12 +118,12 @@ def _load_hardware(connection: Connection, principal: Principal, rows: Sequence[
     # One more, so that a card is known at the instant of a grant of no length too.
     period = Period(min(row.start_us for row in rows), last_us + 1)
     cards = defaultdict(list)
-    for card in load_device_periods(connection, principal, period):
-        if card.gpu_uuid in gpu_uuids:
-            cards[card.gpu_uuid].append(card)
     instances = defaultdict(list)
-    for instance in load_mig_periods(connection, principal, period, cards):
-        instances[instance.mig_uuid].append(instance)
+    for chunk in in_chunks(gpu_uuids):
+        for card in load_device_periods(connection, principal, period, gpu_uuids=chunk):
+            cards[card.gpu_uuid].append(card)
+        for instance in load_mig_periods(connection, principal, period, chunk):
+            instances[instance.mig_uuid].append(instance)
     return KnownHardware(cards, instances)
 
 
@@ -136,12 +140,12 @@ def _missing_projects(connection: Connection, principal: Principal, rows: Iterab
 def _create_projects(
     connection: Connection,
     principal: Principal,
-    missing: Iterable[tuple[str, str]],
+    rows: Iterable[Row],
     new_tenants: NewTenants,
     now: int,
 ) -> None:
     known = {each.tenant for each in load_tenants(connection, principal)}
-    for tenant, project in missing:
+    for tenant, project in _missing_projects(connection, principal, rows):
         if tenant not in known:
             how = {"zone": new_tenants.zone, "currency": new_tenants.currency}
             create_tenant(connection, principal, tenant=tenant, **how, now_us=now)
@@ -159,24 +163,34 @@ def _refuse_other_sources(old: Mapping[str, AllocationRecord], source: str) -> N
         )
 
 
-def _refuse_overlaps(connection: Connection, file: Assembled, hardware: KnownHardware, problems: Problems) -> None:
+def _refuse_overlaps(
+    connection: Connection, principal: Principal, file: Assembled, hardware: KnownHardware, problems: Problems
+) -> None:
     """Raise InputError where the file, with what else is recorded, grants a card beyond what it has."""
-    gpu_uuids = {grant.gpu_uuid for _, grant in file.lines if grant.gpu_uuid is not None}
-    recorded = load_grants_on(connection, gpu_uuids)
-    others = [(None, grant) for grant in recorded if grant.allocation not in file.records]
-    claims = [
-        Claim(
-            line=line,
-            gpu_uuid=grant.gpu_uuid,
-            mig_uuid=grant.mig_uuid,
-            kind=grant.kind,
-            compute_units=grant.compute_units,
-            compute_units_total=grant.compute_units_total,
-            vram_bytes=grant.vram_bytes,
-            period=grant.period,
-        )
-        for line, grant in (*others, *file.lines)
-        if grant.gpu_uuid is not None
+    on_cards = [(line, grant) for line, grant in file.lines if grant.gpu_uuid is not None]
+    if not on_cards:
+        return
+    starts, ends = zip(*((grant.period.start_us, grant.period.end_us) for _, grant in on_cards), strict=True)
+    period = Period(min(starts), max(ends))
+    recorded = [
+        grant
+        for chunk in in_chunks({str(grant.gpu_uuid) for _, grant in on_cards})
+        for grant in load_grants(connection, principal, period, gpu_uuids=chunk)
+        if grant.allocation not in file.records
     ]
+    claims = [*(_claim(None, grant) for grant in recorded), *(_claim(line, grant) for line, grant in on_cards)]
     find_overlaps(claims, hardware.cards, problems)
     problems.raise_any()
+
+
+def _claim(line: int | None, grant: Grant | GrantRecord) -> Claim:
+    return Claim(
+        line=line,
+        gpu_uuid=str(grant.gpu_uuid),
+        mig_uuid=grant.mig_uuid,
+        kind=grant.kind,
+        compute_units=grant.compute_units,
+        compute_units_total=grant.compute_units_total,
+        vram_bytes=grant.vram_bytes,
+        period=grant.period,
+    )

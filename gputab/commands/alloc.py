@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from allocator.bodies import AllocationBody, AllocationOrder
 from allocator.client import AllocatorClient
-from allocator.holdings import Holding
+from allocator.request import Holding
 from domain.errors import CapacityError, InputError
 from domain.grants import GrantKind
 from domain.period import format_instant

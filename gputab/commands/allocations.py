@@ -9,8 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from allocator.records.csv_rows import Row, read_rows, write_rows
-from allocator.records.problems import Problems
+from allocator.records.csv_rows import Problems, Row, read_rows, write_rows
 from allocator.records.store import NewTenants, export_rows, import_records
 from domain.errors import InputError, UnavailableError
 from gputab import composition
@@ -37,9 +36,9 @@ def import_file(
     rows = _read(file, problems)
     console = Console(stderr=True)
     busy = console.status(f"storing {len(rows)} records") if console.is_terminal else nullcontext()
-    with composition.open_database(config) as database, busy, database.write() as connection:
+    with composition.open_database(config) as database, busy:
         outcome = import_records(
-            connection,
+            database,
             Principal.local_operator(),
             rows,
             problems,

@@ -76,7 +76,7 @@ def status(output: Format = OutputFormat.TABLE) -> None:
     with composition.open_database(composition.settings()) as database, database.read() as connection:
         due = due_windows(connection, principal)
         rows = [
-            _node_row(node, ledger_store.load_windows(connection, principal, node=node), dict(due), now_us)
+            _node_row(node, ledger_store.load_windows(connection, principal, node=node), dict(reversed(due)), now_us)
             for node in ledger_store.rated_nodes(connection, principal)
         ]
     headings = {
@@ -109,11 +109,12 @@ def _with_progress(results: Iterable[WindowResult], period: Period) -> list[Wind
 
 
 def _node_row(node: str, windows: Sequence[Window], oldest_due: Mapping[str, int], now_us: int) -> dict[str, Any]:
-    last = windows[-1]
+    # Of a window that was only found nothing is rated.
+    until_us = max((each.rated_until_us for each in windows if each.rated_until_us > each.start_us), default=None)
     return {
         "node": node,
-        "rated_until": format_instant(last.rated_until_us),
-        "lag_seconds": (now_us - last.rated_until_us) // MICROSECONDS,
+        "rated_until": format_instant(until_us) if until_us is not None else None,
+        "lag_seconds": (now_us - until_us) // MICROSECONDS if until_us is not None else None,
         "oldest_open": format_instant(oldest_due[node]) if node in oldest_due else None,
         **{state: sum(window.state == state for window in windows) for state in ("open", "settled", "closed")},
         "unpriced_seconds": sum(window.unpriced_seconds for window in windows),

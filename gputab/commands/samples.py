@@ -1,6 +1,6 @@
 """`gputab samples`: logs of samples into the store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -51,13 +51,13 @@ def import_file(
     """
     config = composition.settings()
     check_store = partial(check_flags, config.victoriametrics_url)
-    with Pusher(config.victoriametrics_url) as pusher, Reader(config.victoriametrics_url) as reader:
-
-        def stored(series: tuple[Series, ...], node: str, start_s: int, end_s: int) -> int:
-            return reader.count(Selector(series, {"node": node}), start_s, end_s)
-
-        with _progress(file) as advance:
-            done = import_samples(file, pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance)
+    with (
+        Pusher(config.victoriametrics_url) as pusher,
+        Reader(config.victoriametrics_url) as reader,
+        _progress(file) as advance,
+    ):
+        stored = ReaderSamples(reader)
+        done = import_samples(file, pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance)
     row = {
         "rows": done.rows,
         "samples": done.samples,
@@ -72,6 +72,22 @@ def import_file(
         say(f"{done.merged_rows} rows lay in a second with another of the same device and were merged with it")
     if done.cut_cells:
         say(f"{done.cut_cells} cells had fractions of bytes, which were cut")
+
+
+class ReaderSamples:
+    """`StoredSamples` of a VictoriaMetrics server."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def count(self, series: tuple[Series, ...], node: str, start_s: int, end_s: int) -> int:
+        """By the server's own count."""
+        return self._reader.count(Selector(series, {"node": node}), start_s, end_s)
+
+    def values(self, series: Series, labels: Mapping[str, str], start_s: int, end_s: int) -> dict[int, float]:
+        """As the server exports them."""
+        frame = self._reader.export(Selector((series,), labels), start_s, end_s).frame
+        return dict(frame.select("second_s", "value").iter_rows())
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from allocator.grant_sink import VictoriaMetricsSink
 from allocator.service import create_app
 from domain.capacity import ShareGrain
 from domain.units import MIB
@@ -22,6 +21,7 @@ def serve(
 ) -> None:
     """Serve the allocator's HTTP interface on the ledger."""
     config = composition.settings()
+    composition.log_to_stderr()
     if not _is_loopback(host):
         say(f"warning: listening on {host}, without encryption: put a TLS proxy before it, or use 127.0.0.1")
     with (
@@ -32,7 +32,7 @@ def serve(
             database,
             skus=composition.sku_table(config),
             share_grain=_share_grain(config),
-            sink=VictoriaMetricsSink(pusher),
+            sink=pusher,
         )
         uvicorn.run(app, host=host, port=port, access_log=False, server_header=False)
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 import httpx
 
 from allocator.client import AllocatorClient
-from allocator.holdings import Holding
+from allocator.request import Holding
 from domain.clock import MICROSECONDS
 from domain.money import NANO
 from domain.period import HOUR_US, Period

@@ -60,8 +60,8 @@ def hardware() -> Hardware:
 class Ledger:
     """A database with tenants and tokens, and what a test does to it."""
 
+    url: str
     database: Database
-    file: Path
     tokens: dict[str, str]
 
     def rows(self, table: Any, **where: Any) -> list[Any]:
@@ -129,7 +129,8 @@ def ledger(template: Template, tmp_path: Path) -> Iterator[Ledger]:
     """A copy of the template for one test."""
     file = tmp_path / "gputab.db"
     shutil.copy(template.file, file)
-    ledger = Ledger(Database(f"sqlite:///{file}"), file, template.tokens)
+    url = f"sqlite:///{file}"
+    ledger = Ledger(url, Database(url), template.tokens)
     yield ledger
     ledger.database.close()
 

@@ -1,10 +1,14 @@
 """Every door x every token: nobody passes a door that is not his, and a tenant learns of no other."""
 
+import importlib
+import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import allocator
 from allocator.gate import OPEN_DOORS
 from store.tables.access import tokens
 from store.tables.capacity import allocations, device_states, grants, mig_periods, node_contacts, nodes
@@ -12,6 +16,7 @@ from store.tables.capacity import allocations, device_states, grants, mig_period
 if TYPE_CHECKING:
     from tests.allocator.conftest import Hardware, Ledger, Service
 
+FOLDER = Path(allocator.__file__).parent
 PEOPLE = ("acme", "beta", "billing", "operator", "n1", "n2")
 INVENTORY = {"observed_s": 1, "devices": []}
 ORDER = {"project": "lab", "kind": "whole"}
@@ -50,6 +55,22 @@ def doors(service: "Service") -> Iterator[tuple[str, str]]:
 
 def test_every_door_of_the_service_is_in_the_table(service: "Service") -> None:
     assert set(doors(service)) == set(DOORS)
+
+
+def test_every_query_of_a_store_is_asked_by_somebody() -> None:
+    """A function without a `Principal` could be put behind a new door and tell everything to everybody."""
+    mechanics = {"serialize_capacity", "replace_open", "end_open"}
+    found = 0
+    for path in sorted(FOLDER.rglob("*store.py")):
+        name = ".".join(("allocator", *path.relative_to(FOLDER).with_suffix("").parts))
+        for function in vars(importlib.import_module(name)).values():
+            if not inspect.isfunction(function) or function.__module__ != name or function.__name__.startswith("_"):
+                continue
+            asked_of = list(inspect.signature(function).parameters)
+            if asked_of[0] in ("connection", "database") and function.__name__ not in mechanics:
+                assert asked_of[1] == "principal", f"{name}.{function.__name__}"
+                found += 1
+    assert found > 12
 
 
 def test_every_door_opens_to_its_own_and_to_nobody_else(service: "Service", names: dict[str, str]) -> None:

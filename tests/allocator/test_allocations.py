@@ -72,6 +72,20 @@ def test_what_is_released_is_free_at_once_and_releasing_it_again_changes_nothing
     assert furnished.grant("beta", kind="whole", count=4)["grants"][0]["start_us"] >= first["grants"][0]["end_us"]
 
 
+def test_granting_and_releasing_are_changes_of_the_instant_they_happen_at(
+    furnished: "Service", ledger: "Ledger"
+) -> None:
+    made = furnished.grant("acme", kind="whole")
+    (granted,) = ledger.rows(grants)
+    assert granted.changed_us == granted.start_us
+    path = f"/v1/allocations/{made['allocation']}/release"
+    furnished.call("POST", path, "acme")
+    (released,) = ledger.rows(grants)
+    assert released.changed_us == released.end_us
+    furnished.call("POST", path, "acme")
+    assert ledger.rows(grants) == [released]
+
+
 def test_a_clock_that_was_set_back_does_not_end_a_grant_before_it_began(furnished: "Service", ledger: "Ledger") -> None:
     made = furnished.grant("acme", kind="whole")
     later_us = made["created_us"] + 3_600 * 10**6

@@ -1,6 +1,9 @@
 """The client says what the service says, and raises what it means."""
 
 import http.server
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,7 +13,7 @@ import pytest
 
 from allocator.bodies import AllocationOrder
 from allocator.client import AllocatorClient
-from allocator.holdings import Holding
+from allocator.request import Holding
 from domain.errors import AccessError, CapacityError, ConflictError, NotFoundError, UnavailableError
 from domain.grants import GrantKind
 from machine.process import free_port
@@ -80,6 +83,15 @@ def test_a_service_that_is_down_is_one_line_with_the_remedy() -> None:
     assert "secret-token" not in str(down.value)
 
 
+@pytest.mark.parametrize("password", ["s3cret", "s3@cret", "s3/cret", "s3#cret"])
+def test_no_part_of_a_password_is_shown(password: str, stranger: str) -> None:
+    for server in (stranger, f"http://127.0.0.1:{free_port()}"):
+        url = server.replace("//", f"//user:{password}@")
+        with httpx.Client() as http_client, pytest.raises(UnavailableError) as raised:
+            AllocatorClient(url, "x", http_client).cards()
+        assert not {"s3", "cret", "s3cret"}.intersection(re.split(r"\W", str(raised.value)))
+
+
 class _Stranger(http.server.BaseHTTPRequestHandler):
     """Another web server, which answers everything with a page."""
 
@@ -108,3 +120,8 @@ def test_another_server_is_not_taken_for_the_allocator(stranger: str) -> None:
         for call in (client.list, client.cards):
             with pytest.raises(UnavailableError, match="not a gputab allocator"):
                 call()
+
+
+def test_a_node_can_ask_without_a_web_framework_or_a_database() -> None:
+    program = "import sys, allocator.client; sys.exit(bool({'fastapi', 'starlette', 'sqlalchemy'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -37,7 +37,7 @@ def here(ledger: "Ledger", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     """An empty working directory, and settings that point at the test's ledger."""
     for name in [name for name in os.environ if name.startswith("GPUTAB_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("GPUTAB_DATABASE_URL", f"sqlite:///{ledger.file}")
+    monkeypatch.setenv("GPUTAB_DATABASE_URL", ledger.url)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -22,7 +22,7 @@ from domain.grants import OPEN_END_US, GrantKind
 from machine.process import free_port
 from store.access import Principal, Role
 from store.tables.access import audit
-from store.tables.capacity import allocations, device_periods, grants
+from store.tables.capacity import allocations, device_periods, grants, node_contacts, nodes
 
 if TYPE_CHECKING:
     from tests.allocator.conftest import Hardware, Ledger, Service
@@ -148,6 +148,45 @@ def test_sixteen_clients_who_want_the_last_card_are_one_holder_and_fifteen_refus
     assert len(ledger.rows(grants)) == 1
 
 
+def test_a_choice_waits_for_the_one_before_it(furnished: "Service", ledger: "Ledger") -> None:
+    """Two shares of one card, the first not committed yet: rows that are not there cannot be locked."""
+    request = AllocationRequest("acme", "lab", GrantKind.SHARE, milli_gpu=600, model="NVIDIA GeForce RTX 4090")
+    operator = Principal.local_operator()
+    chosen: list[str] = []
+
+    def choose() -> None:
+        with ledger.database.write() as connection:
+            create(connection, operator, request)
+            chosen.append("second")
+
+    second = threading.Thread(target=choose)
+    with ledger.database.write() as connection:
+        create(connection, operator, request)
+        second.start()
+        second.join(timeout=0.3)
+        chosen.append("first")
+    second.join()
+    assert chosen == ["first", "second"]
+    assert_nothing_is_granted_twice(ledger)
+
+
+def test_a_node_that_says_everything_for_the_first_time_at_once_is_one_node(
+    service: "Service", ledger: "Ledger", hardware: "Hardware"
+) -> None:
+    statuses: list[int] = []
+    second = ledger.now_s()
+
+    def beat() -> None:
+        statuses.append(service.call("PUT", "/v1/nodes/n1/heartbeat", "n1").status_code)
+
+    def report() -> None:
+        statuses.append(service.report("n1", hardware.rtx4090("GPU-0", 0), observed_s=second).status_code)
+
+    run_all([beat, report] * (CLIENTS // 2))
+    assert statuses == [200] * CLIENTS
+    assert (len(ledger.rows(nodes)), len(ledger.rows(node_contacts)), len(ledger.rows(device_periods))) == (1, 1, 1)
+
+
 def test_one_key_at_once_is_one_allocation(furnished: "Service", ledger: "Ledger") -> None:
     found: list[tuple[int, str]] = []
 
@@ -165,7 +204,7 @@ def test_one_key_at_once_is_one_allocation(furnished: "Service", ledger: "Ledger
 def served(ledger: "Ledger") -> Iterator[str]:
     """The service in a process of its own."""
     port = free_port()
-    command = [sys.executable, "-c", SERVE, f"sqlite:///{ledger.file}", str(port)]
+    command = [sys.executable, "-c", SERVE, ledger.url, str(port)]
     with subprocess.Popen(command) as process:
         try:
             url = f"http://127.0.0.1:{port}"

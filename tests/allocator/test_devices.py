@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from allocator.device_store import ABSENT
 from store.tables.access import audit
 from store.tables.capacity import device_states, events
 
@@ -32,9 +33,8 @@ def test_a_card_out_of_service_keeps_its_grants_and_takes_no_new_ones_until_it_i
     held = service.grant("acme", kind="share", milli_gpu=100)
     for state in ("draining", "failed"):
         assert put(service, state, "fan") == 204
-        assert service.ask("acme", kind="share", milli_gpu=100).json()["reasons"] == {
-            "n1": f"needs 1, has 0: 1 × {state} (fan)"
-        }
+        refused = service.ask("operator", tenant="acme", kind="share", milli_gpu=100)
+        assert refused.json()["reasons"] == {"n1": f"needs 1, has 0: 1 × {state} (fan)"}
     assert service.call("GET", f"/v1/allocations/{held['allocation']}", "acme").json()["is_open"]
     assert put(service, "ok", "fan replaced") == 204
     service.grant("acme", kind="share", milli_gpu=100)
@@ -45,6 +45,17 @@ def test_a_card_out_of_service_keeps_its_grants_and_takes_no_new_ones_until_it_i
         ("ok", None),
     ]
     assert [row.kind for row in ledger.rows(events)] == ["state"] * 3
+
+
+def test_a_tenant_that_is_refused_reads_nothing_that_an_operator_wrote(
+    service: "Service", hardware: "Hardware"
+) -> None:
+    """The reason may name another customer, or a ticket."""
+    service.furnish("n1", hardware.rtx4090("GPU-0", 0))
+    assert put(service, "failed", "ECC since globex mined on it") == 204
+    refused = service.ask("acme", kind="whole")
+    assert refused.json()["reasons"] == {"n1": "needs 1, has 0: 1 × failed"}
+    assert "globex" not in refused.text
 
 
 def test_the_same_state_again_changes_nothing(service: "Service", ledger: "Ledger", hardware: "Hardware") -> None:
@@ -61,6 +72,17 @@ def test_a_card_that_is_absent_cannot_be_called_ok(service: "Service", ledger: "
     service.report("n1", observed_s=ledger.now_s())
     assert put(service, "ok", "I say so") == 409
     assert ledger.rows(device_states)[-1].state == "failed"
+
+
+def test_the_words_of_the_service_are_no_operators(service: "Service", ledger: "Ledger", hardware: "Hardware") -> None:
+    """They would let another node have the card, and end with the next report."""
+    service.furnish("n1", hardware.rtx4090("GPU-0", 0))
+    assert put(service, "failed", ABSENT) == 422
+    assert ledger.rows(device_states) == []
+    assert put(service, "failed", f"{ABSENT}, it seems") == 204
+    service.report("n1", hardware.rtx4090("GPU-0", 0), observed_s=ledger.now_s())
+    assert [row.end_us for row in ledger.rows(device_states)] == [None]
+    assert service.report("n2", hardware.rtx4090("GPU-0", 0), observed_s=ledger.now_s()).status_code == 409
 
 
 def test_an_unknown_card_or_state_is_refused(service: "Service", ledger: "Ledger", hardware: "Hardware") -> None:

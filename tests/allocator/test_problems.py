@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from allocator.problems import Problem, error_of, problem_response
+from allocator.error_handlers import problem_response
+from allocator.problems import Problem, error_of
 from domain.errors import (
     AccessError,
     CapacityError,
@@ -98,6 +99,26 @@ def test_what_the_framework_refuses_is_a_problem_too(service: "Service") -> None
         answer = service.call(method, path, "operator", **content)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), path
         assert Problem.model_validate_json(answer.content).status == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content"),
+    [
+        ("GET", "/v1/allocations/%00", {}),
+        ("POST", "/v1/allocations/a%00b/release", {}),
+        ("GET", "/v1/allocations?cursor=1:%00", {}),
+        ("POST", "/v1/devices/%00/state", {"json": {"state": "ok", "reason": "x"}}),
+        ("POST", "/v1/mig-instances/%00/adopt", {}),
+        ("GET", "/v1/allocations/%ff%fe", {}),
+    ],
+)
+def test_a_name_that_no_database_can_hold_is_no_crash(
+    service: "Service", method: str, path: str, content: dict[str, Any]
+) -> None:
+    """PostgreSQL keeps no NUL, where SQLite finds nothing of that name."""
+    answer = service.call(method, path, "operator", **content)
+    assert answer.status_code in (200, 404, 422)
+    assert "inside the service" not in answer.text
 
 
 def test_a_database_that_is_gone_is_unavailable_and_not_a_crash(service: "Service", ledger: "Ledger") -> None:

@@ -1,6 +1,7 @@
 """Open grants as series: every second they hold and no other, a zero at the end, and no harm when the store is down."""
 
 import time
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,11 +10,12 @@ from structlog.testing import capture_logs
 
 from allocator.allocation_store import create, release
 from allocator.grant_series import levels_of
-from allocator.grant_sink import MemorySink, VictoriaMetricsSink
 from allocator.publisher import GrantPublisher
 from allocator.request import AllocationRequest
 from domain.clock import MICROSECONDS
+from domain.errors import UnavailableError
 from domain.grants import Grant, GrantKind
+from domain.samples import SampleRun
 from domain.series import GRANT, GRANT_COMPUTE, GRANT_INFO, GRANT_VRAM
 from domain.units import MIB
 from store.access import Principal
@@ -30,11 +32,25 @@ OPERATOR = Principal.local_operator()
 Said = list[tuple[str, str, int, float]]
 
 
+class MemorySink:
+    """Keeps what it is given, in order, unless it is down."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sequence[SampleRun]] = []
+        self.is_down = False
+
+    def send(self, runs: Iterable[SampleRun]) -> None:
+        """One round."""
+        if self.is_down:
+            raise UnavailableError("cannot push samples: the sink is down; lift it up again")
+        self.sent.append(tuple(runs))
+
+
 def said(sink: MemorySink) -> Said:
     """(series, allocation, second, value) of the last round."""
     return [
         (run.series.name, run.labels["allocation"], run.seconds[0], run.values[0])
-        for run in (sink.pushed[-1] if sink.pushed else ())
+        for run in (sink.sent[-1] if sink.sent else ())
     ]
 
 
@@ -62,6 +78,7 @@ def record(
                 vram_bytes=7 * MIB,
                 start_us=start_us,
                 end_us=end_us,
+                changed_us=0,
             )
         )
 
@@ -91,7 +108,7 @@ def test_a_grant_of_any_source_is_published_as_it_is_and_gets_one_zero_at_its_en
         (GRANT_COMPUTE.name, "a1", second, 0.25),
         (GRANT_VRAM.name, "a1", second, 7 * MIB),
     ]
-    (info, *_) = sink.pushed[-1]
+    (info, *_) = sink.sent[-1]
     assert tuple(info.labels) == GRANT
     assert dict(info.labels) | {"mig_uuid": ""} == {
         "gpu_uuid": "GPU-0",
@@ -108,9 +125,9 @@ def test_a_grant_of_any_source_is_published_as_it_is_and_gets_one_zero_at_its_en
         (GRANT_COMPUTE.name, 0),
         (GRANT_VRAM.name, 0),
     ]
-    rounds = len(sink.pushed)
+    rounds = len(sink.sent)
     publisher.publish()
-    assert len(sink.pushed) == rounds
+    assert len(sink.sent) == rounds
 
 
 def test_only_seconds_that_a_grant_holds_are_published(ledger: "Ledger") -> None:
@@ -205,7 +222,7 @@ def test_a_real_store_gives_the_grants_back(ledger: "Ledger", victoriametrics_ur
         second = now_us(connection) // MICROSECONDS
     record(ledger, allocation, (second - 3) * MICROSECONDS, None)
     with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-        publisher = GrantPublisher(ledger.database, VictoriaMetricsSink(pusher))
+        publisher = GrantPublisher(ledger.database, pusher)
         publisher.publish()
         finish(ledger, allocation, ledger.now_s() * MICROSECONDS)
         time.sleep(1.05 - time.time() % 1)

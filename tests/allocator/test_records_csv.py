@@ -2,8 +2,15 @@
 
 import pytest
 
-from allocator.records.csv_rows import COLUMNS, REQUIRED_COLUMNS, Row, _format_mib, _read_mib, read_rows
-from allocator.records.problems import Problems
+from allocator.records.csv_rows import (
+    COLUMNS,
+    REQUIRED_COLUMNS,
+    Problems,
+    Row,
+    _format_mib,
+    _read_mib,
+    read_rows,
+)
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.grants import GrantKind
@@ -128,7 +135,7 @@ BAD = [
     ({"labels": "a=b"}, "cannot read the labels 'a=b'"),
     ({"labels": '{"a": 1}'}, "cannot use the labels"),
     ({"labels": "[]"}, "cannot use the labels"),
-    ({"model": "x" * 129}, "cannot use the model"),
+    ({"model": "x" * 129}, "as a model: 1 to 128"),
 ]
 
 

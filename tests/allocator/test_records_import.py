@@ -1,20 +1,27 @@
 """Importing records: all or nothing, twice is once, a source speaks for itself only, closed hours stay closed."""
 
 import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import event, insert, select
 
-from allocator.records.csv_rows import COLUMNS, REQUIRED_COLUMNS, read_rows, write_rows
-from allocator.records.problems import Problems
+from allocator.inventory_store import take_inventory
+from allocator.records.csv_rows import COLUMNS, REQUIRED_COLUMNS, Problems, read_rows, write_rows
 from allocator.records.store import ImportOutcome, NewTenants, export_rows, import_records
+from allocator.stock_store import serialize_capacity
 from domain.clock import MICROSECONDS
 from domain.errors import AccessError, ConflictError, InputError
+from domain.inventory import Inventory
 from domain.period import HOUR_US
 from domain.skus import load_skus
 from domain.units import MIB
 from store.access import Principal, Role
+from store.database import Database
 from store.tables.access import audit, projects, tenants
 from store.tables.billing import windows
 from store.tables.capacity import allocations, grants
@@ -50,8 +57,7 @@ def csv_text(*rows: dict[str, str]) -> str:
 def load(ledger: "Ledger", text: str, source: str = "csv", new_tenants: NewTenants | None = None) -> ImportOutcome:
     problems = Problems()
     rows = read_rows(io.StringIO(text), problems)
-    with ledger.database.write() as connection:
-        return import_records(connection, OPERATOR, rows, problems, source=source, skus=SKUS, new_tenants=new_tenants)
+    return import_records(ledger.database, OPERATOR, rows, problems, source=source, skus=SKUS, new_tenants=new_tenants)
 
 
 def export(ledger: "Ledger", principal: Principal = OPERATOR) -> str:
@@ -70,11 +76,20 @@ def close(ledger: "Ledger", node: str, *hours: int) -> None:
         "residual_compute": 0,
         "residual_vram": 0,
         "unpriced_seconds": 0,
+        "found_us": 0,
     }
     with ledger.database.write() as connection:
         for hour in hours:
             start_us = hour * HOUR_US
             connection.execute(insert(windows).values(**row, start_us=start_us, rated_until_us=start_us + HOUR_US))
+
+
+@contextmanager
+def another_process(ledger: "Ledger") -> Iterator[Database]:
+    """The ledger as another process has it open."""
+    database = Database(ledger.url)
+    yield database
+    database.close()
 
 
 def assert_refused(ledger: "Ledger", error: type[Exception], said: str, text: str, **how: Any) -> None:
@@ -245,10 +260,59 @@ def test_an_open_record_may_end_after_hours_that_are_closed(ledger: "Ledger") ->
     load(ledger, csv_text({"end": "9000", "labels": '{"a": "b"}'}))
 
 
+def test_a_replaced_record_is_a_change_and_an_equal_one_is_none(ledger: "Ledger") -> None:
+    """The meter looks for what was said after it had rated an hour."""
+    load(ledger, csv_text({}, {"allocation": "other", "gpu_uuid": "GPU-y"}))
+    before = {row.allocation: row.changed_us for row in ledger.rows(grants)}
+    time.sleep(0.002)  # a tick of SQLite's clock
+    load(ledger, csv_text({"end": "1800"}, {"allocation": "other", "gpu_uuid": "GPU-y"}))
+    after = {row.allocation: row.changed_us for row in ledger.rows(grants)}
+    assert after["other"] == before["other"]
+    assert after["job-1"] > before["job-1"]
+
+
+def test_a_file_is_judged_without_the_lock_that_grants_need(ledger: "Ledger") -> None:
+    """A bad file is refused, and a good one made ready, while another process writes."""
+    with another_process(ledger) as other, other.write() as writing:
+        serialize_capacity(writing)
+        assert_refused(ledger, InputError, "line 2: the model is missing", csv_text({"model": ""}))
+
+
+def test_a_card_that_changes_between_judging_and_storing_is_seen(
+    service: "Service", ledger: "Ledger", hardware: "Hardware"
+) -> None:
+    """The record gets its size from the card as it is when the record is stored."""
+    card = hardware.rtx4090("GPU-0", 0)
+    second = ledger.now_s() - 60
+    service.report("n1", card, observed_s=second)
+    smaller = replace(card, vram_reserved_bytes=card.vram_reserved_bytes + MIB)
+
+    begun: list[str] = []
+
+    def report_in_between(*_: Any) -> None:
+        begun.append("a transaction")
+        if len(begun) == 2:  # reading was the first, and this one is about to store
+            node = Principal("n1", Role.NODE, node="n1")
+            inventory = Inventory(second + 1, (smaller,))
+            with another_process(ledger) as other, other.write() as writing:
+                take_inventory(writing, node, "n1", inventory, skus=SKUS, share_grain=None)
+
+    row = {"node": "n1", "gpu_uuid": "GPU-0", "model": "", "vram_mib": "", "start": str(second + 5), "end": ""}
+    event.listen(ledger.database.engine, "checkout", report_in_between)
+    try:
+        load(ledger, csv_text(row))
+    finally:
+        event.remove(ledger.database.engine, "checkout", report_in_between)
+    assert len(begun) == 2
+    assert ledger.rows(grants)[0].vram_bytes == smaller.vram_total_bytes - smaller.vram_reserved_bytes
+
+
 def test_only_an_operator_imports(ledger: "Ledger") -> None:
     for role in (Role.TENANT, Role.BILLING, Role.NODE):
-        with ledger.database.write() as connection, pytest.raises(AccessError):
-            import_records(connection, Principal("x", role, tenant="acme"), [], Problems(), source="csv", skus=SKUS)
+        with pytest.raises(AccessError):
+            import_records(
+                ledger.database, Principal("x", role, tenant="acme"), [], Problems(), source="csv", skus=SKUS
+            )
 
 
 def test_an_export_imports_as_the_same_and_a_tenant_exports_its_own(

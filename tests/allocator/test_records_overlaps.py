@@ -5,8 +5,8 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocator.records.csv_rows import Problems
 from allocator.records.overlaps import Claim, find_overlaps
-from allocator.records.problems import Problems
 from domain.grants import OPEN_END_US, GrantKind
 from domain.period import Period
 from store.capacity import DevicePeriod

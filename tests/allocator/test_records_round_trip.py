@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from allocator.inventory_store import take_inventory
-from allocator.records.csv_rows import COLUMNS, read_rows, write_rows
-from allocator.records.problems import Problems
+from allocator.records.csv_rows import COLUMNS, Problems, read_rows, write_rows
 from allocator.records.store import ImportOutcome, export_rows, import_records
 from domain.errors import InputError
 from domain.inventory import Inventory
@@ -75,8 +74,7 @@ def cells(draw: st.DrawFn) -> dict[str, str]:
 def load(database: Database, text: str) -> ImportOutcome:
     problems = Problems()
     rows = read_rows(io.StringIO(text), problems)
-    with database.write() as connection:
-        return import_records(connection, OPERATOR, rows, problems, source="csv", skus=SKUS)
+    return import_records(database, OPERATOR, rows, problems, source="csv", skus=SKUS)
 
 
 def export(database: Database) -> str:

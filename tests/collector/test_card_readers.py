@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from collector.card_readers import CardReaders
-from collector.source import ScriptedSource
+from collector.source import ScriptedSource, SourceGoneError
 from domain.errors import UnavailableError
 from domain.inventory import Device
 from domain.samples import DeviceReading
@@ -55,7 +55,8 @@ def test_a_card_that_hangs_is_missed_and_the_others_keep_their_second(hanging: H
     """L4: one call of the driver hangs for a minute."""
     readers = CardReaders(ScriptedSource(_devices(), hanging))
 
-    told = readers.read_all(CARDS, SECOND_S, timeout_s=0.3)
+    # All but the one that hangs must have answered by then, on the busiest machine.
+    told = readers.read_all(CARDS, SECOND_S, timeout_s=2)
 
     assert {reading.gpu_uuid for reading in told.readings} == set(CARDS) - {"GPU-3"}
     assert list(told.missed) == ["GPU-3"]
@@ -64,25 +65,26 @@ def test_a_card_that_hangs_is_missed_and_the_others_keep_their_second(hanging: H
 
 def test_a_stuck_card_is_not_asked_again_so_threads_do_not_pile_up(hanging: HangingCard) -> None:
     readers = CardReaders(ScriptedSource(_devices(), hanging))
-    readers.read_all(CARDS, SECOND_S, timeout_s=0.1)
+    readers.read_all(["GPU-3"], SECOND_S, timeout_s=0.1)
+    readers.read_all(CARDS, SECOND_S + 1, timeout_s=30)
     threads = _card_threads()
 
-    for second_s in range(SECOND_S + 1, SECOND_S + 6):
-        told = readers.read_all(CARDS, second_s, timeout_s=0.1)
+    for second_s in range(SECOND_S + 2, SECOND_S + 7):
+        told = readers.read_all(CARDS, second_s, timeout_s=30)
         assert len(told.readings) == 7
 
     assert hanging.calls == 1
-    assert _card_threads() == threads
+    assert not _card_threads() - threads
     readers.close()
 
 
 def test_a_late_answer_is_thrown_away_and_the_card_is_back_in_its_next_second(hanging: HangingCard) -> None:
     readers = CardReaders(ScriptedSource(_devices(), hanging))
-    readers.read_all(CARDS, SECOND_S, timeout_s=0.1)
+    assert list(readers.read_all(["GPU-3"], SECOND_S, timeout_s=0.1).missed) == ["GPU-3"]
     hanging.released.set()
 
-    for second_s in range(SECOND_S + 1, SECOND_S + 50):
-        told = readers.read_all(CARDS, second_s, timeout_s=2)
+    for second_s in range(SECOND_S + 1, SECOND_S + 10_000):
+        told = readers.read_all(CARDS, second_s, timeout_s=30)
         busy = {reading.values[GPU_BUSY] for reading in told.readings}
         assert busy == {second_s % 100 / 100}, "a reading of another second"
         if not told.missed:
@@ -103,20 +105,34 @@ def test_a_card_that_throws_is_missed_with_its_reason() -> None:
     readers = CardReaders(ScriptedSource(_devices(), answers))
 
     for second_s in (SECOND_S, SECOND_S + 1):
-        told = readers.read_all(CARDS, second_s, timeout_s=2)
+        told = readers.read_all(CARDS, second_s, timeout_s=30)
         assert told.missed == {"GPU-0": "cannot read the card: unknown error", "GPU-1": "KeyError"}
         assert len(told.readings) == 6
     readers.close()
 
 
+def test_a_source_that_is_gone_is_no_matter_of_one_card() -> None:
+    def answers(gpu_uuid: str, second_s: int) -> list[DeviceReading]:
+        if gpu_uuid == "GPU-5":
+            raise SourceGoneError("cannot reach the driver")
+        return _reading(gpu_uuid, second_s)
+
+    readers = CardReaders(ScriptedSource(_devices(), answers))
+
+    with pytest.raises(SourceGoneError, match="cannot reach the driver"):
+        readers.read_all(CARDS, SECOND_S, timeout_s=30)
+    readers.close()
+
+
 def test_closing_ends_the_threads() -> None:
+    others = _card_threads()
     readers = CardReaders(ScriptedSource(_devices(), _reading))
-    readers.read_all(CARDS, SECOND_S, timeout_s=2)
-    threads = _card_threads()
+    readers.read_all(CARDS, SECOND_S, timeout_s=30)
+    threads = _card_threads() - others
     assert len(threads) == 8
 
     readers.close()
 
     for thread in threads:
-        thread.join(2)
+        thread.join(30)
         assert not thread.is_alive()

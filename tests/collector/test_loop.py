@@ -2,18 +2,18 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from threading import Event
 
 import pytest
 from structlog.testing import capture_logs
 
-from collector.card_readers import CardReaders
+from collector.card_readers import CardReaders, Round
 from collector.loop import SamplingLoop
 from collector.queue import BatchQueue
 from collector.source import ScriptedSource
-from domain.clock import FrozenClock
+from collector.steady_clock import SteadyClock
 from domain.inventory import Device, MigInstance
 from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
 from domain.series import (
@@ -32,9 +32,11 @@ from domain.series import (
     Series,
 )
 from domain.units import MIB
+from tests.fakes.clock import SettableClock
 
 START_S = 1_700_000_001
 SECOND_US = 1_000_000
+YEAR_S = 365 * 86_400
 DEVICES = tuple(Device(f"GPU-{index}", index, "card", 2**35, 0) for index in range(3))
 
 # (series, gpu_uuid or what else tells it apart) -> second -> value
@@ -46,14 +48,21 @@ def _answer(gpu_uuid: str, second_s: int) -> list[DeviceReading]:
     return [DeviceReading(gpu_uuid, None, {GPU_UP: 1, GPU_BUSY: 0.5, GPU_MEMORY_USED: 5 * MIB}, owners)]
 
 
+class PatientReaders(CardReaders):
+    """Where time stands still, a busy machine must not make a card late."""
+
+    def read_all(self, gpu_uuids: Iterable[str], second_s: int, timeout_s: float) -> Round:
+        return super().read_all(gpu_uuids, second_s, max(timeout_s, 30))
+
+
 class Rig:
     """A loop over a clock that stands still unless the loop sleeps."""
 
     def __init__(self, queue: BatchQueue, answers: Callable[[str, int], list[DeviceReading]]) -> None:
-        self.clock = FrozenClock(START_S * SECOND_US - 500_000)
+        self.clock = SettableClock(START_S * SECOND_US - 500_000)
         self.queue = queue
         self.source = ScriptedSource(DEVICES, answers)
-        self.readers = CardReaders(self.source)
+        self.readers = PatientReaders(self.source)
         self.woken = 0
         self._stop = Event()
         self._until: int | None = None
@@ -62,7 +71,7 @@ class Rig:
             "node-1",
             self.readers,
             queue,
-            self.clock,
+            SteadyClock(self.clock),
             devices=lambda: self.source.devices,
             skew_us=lambda: self.skew_us,
             wake_sender=self._wake,
@@ -139,18 +148,89 @@ def test_missed_seconds_are_holes_and_are_not_filled_with_later_values(make_rig:
     assert [log["event"] for log in logs] == ["seconds_missed"]
 
 
-def test_a_clock_that_steps_back_makes_no_second_twice(make_rig: MakeRig) -> None:
-    """O5: the clock is set back 5 s: the loop waits until the clock is past what it has sampled."""
+@pytest.mark.parametrize("back_s", [1, 2, 5, 30, 70])
+def test_a_clock_that_steps_back_makes_no_second_twice(make_rig: MakeRig, back_s: int) -> None:
+    """O5: the loop waits until the clock is past what it has sampled; what that costs is a counted hole."""
     rig = make_rig()
     rig.run(3)
-    rig.clock.advance_us(-5 * SECOND_US)
+    rig.clock.set_by_us(-back_s * SECOND_US)
 
     with capture_logs() as logs:
         rig.run(3)
 
-    assert list(rig.values(GPU_BUSY, "GPU-0")) == list(range(START_S, START_S + 6))
-    assert rig.queue.holes == 0
-    assert [log["event"] for log in logs] == ["clock_stepped_back"], "said once, not every second"
+    sampled = list(rig.values(GPU_BUSY, "GPU-0"))
+    assert len(sampled) == len(set(sampled)) == 6
+    assert sampled == sorted(sampled)
+    assert sampled[-1] == rig.clock.now_us() // SECOND_US, "each second is the clock's own"
+    assert len(sampled) + rig.queue.holes == sampled[-1] + 1 - START_S
+    assert rig.queue.holes <= 10
+    assert len(logs) <= 4, "said once, not every second"
+
+
+@pytest.mark.parametrize("by_s", [YEAR_S, -YEAR_S, 3_600, 5])
+def test_a_clock_that_steps_and_comes_back_costs_the_seconds_it_was_away(make_rig: MakeRig, by_s: int) -> None:
+    """A year ahead for one second: nothing is sampled at a time that is not there, and all goes on after it."""
+    rig = make_rig()
+    rig.run(3)
+    rig.clock.set_by_us(by_s * SECOND_US)
+    rig.loop.tick()
+    rig.clock.set_by_us(-by_s * SECOND_US)
+
+    rig.run(3)
+
+    assert list(rig.values(GPU_BUSY, "GPU-0")) == [*range(START_S, START_S + 3), *range(START_S + 4, START_S + 7)]
+    assert rig.queue.holes == 1
+
+
+def test_a_clock_that_was_set_forward_for_good_is_believed(make_rig: MakeRig) -> None:
+    """As after a start with a wrong clock, or a sleep, in which the monotonic clock stood still."""
+    rig = make_rig()
+    rig.run(3)
+    rig.clock.set_by_us(3_600 * SECOND_US)
+
+    rig.run(3)
+
+    assert list(rig.values(GPU_BUSY, "GPU-0"))[3:] == list(range(START_S + 3_612, START_S + 3_615))
+    assert rig.queue.holes == 3_609
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_clock_that_was_wrong_for_long_does_not_silence_the_collector(
+    make_rig: MakeRig, tmp_path: Path, is_restarted: bool
+) -> None:
+    """A year ahead for an hour, then right again; what was sampled on the wrong clock does not bind the right one."""
+    queue = BatchQueue(tmp_path / "wrong.db", 64 * MIB)
+    rig = make_rig(queue=queue)
+    rig.run(3)
+    rig.clock.set_by_us(YEAR_S * SECOND_US)
+    rig.run(3)
+    if is_restarted:
+        queue.close()
+        queue = BatchQueue(tmp_path / "wrong.db", 64 * MIB)
+        now_us = rig.clock.now_us()
+        rig = make_rig(queue=queue)
+        rig.clock.set_by_us(now_us - rig.clock.now_us())
+    holes = queue.holes
+    rig.clock.set_by_us(-YEAR_S * SECOND_US)
+    silent_s = rig.clock.monotonic_s()
+
+    with capture_logs() as logs:
+        rig.run(3)
+
+    silent_s = rig.clock.monotonic_s() - silent_s
+    now_s = rig.clock.now_us() // SECOND_US
+    assert now_s < START_S + 200
+    sampled = sorted(rig.values(GPU_BUSY, "GPU-0"))
+    assert [second_s for second_s in sampled if START_S + 3 <= second_s < START_S + YEAR_S] == [
+        now_s - 2,
+        now_s - 1,
+        now_s,
+    ]
+    assert silent_s <= 75
+    assert queue.sampled_until_s == now_s + 1
+    assert silent_s - 4 <= queue.holes - holes <= silent_s, "the silence is recorded"
+    assert [log["event"] for log in logs][-1] == "sampling_starts_again"
+    queue.close()
 
 
 def test_a_restart_makes_the_seconds_between_a_hole(make_rig: MakeRig, tmp_path: Path) -> None:

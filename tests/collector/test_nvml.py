@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from collector.card_readers import CardReaders
 from collector.nvml import NvmlSource
 from collector.ranges import refuse_garbage
+from collector.source import SourceGoneError
 from domain.errors import UnavailableError
 from domain.inventory import MigInstance
 from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
@@ -146,16 +147,46 @@ def test_a_card_that_answers_no_question_is_mute_not_up(driver: FakeDriver, open
         source.read(uuid, SECOND_S)
 
 
-def test_a_driver_that_was_exchanged_is_said_to_be_so(driver: FakeDriver, open_source: Open) -> None:
-    """L2: after an upgrade the library answers with a version mismatch for ever."""
+@pytest.mark.parametrize("call", ["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetComputeRunningProcesses_v3", ""])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+    ],
+)
+def test_a_driver_that_was_unloaded_or_exchanged_is_gone_for_this_process(
+    driver: FakeDriver, open_source: Open, call: str, code: int
+) -> None:
+    """L2: after an upgrade the library answers with a version mismatch for ever, and only a new process helps."""
     uuid = driver.card(0)
     source = open_source()
-    driver.fault(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+    driver.fault(code, call)
 
-    with pytest.raises(UnavailableError, match="restart the collector"):
+    with pytest.raises(SourceGoneError, match="start the collector again"):
         source.read(uuid, SECOND_S)
-    with pytest.raises(UnavailableError, match="cannot read the inventory"):
+
+
+@pytest.mark.parametrize("call", ["nvmlSystemGetDriverVersion", "nvmlDeviceGetUUID", "nvmlDeviceGetMigMode", ""])
+def test_a_driver_that_is_gone_is_found_by_the_inventory_too(driver: FakeDriver, open_source: Open, call: str) -> None:
+    driver.card(0)
+    source = open_source()
+    driver.fault(pynvml.NVML_ERROR_DRIVER_NOT_LOADED, call)
+
+    with pytest.raises(SourceGoneError, match="start the collector again"):
         source.inventory()
+
+
+def test_an_inventory_that_fails_for_another_reason_may_succeed_later(driver: FakeDriver, open_source: Open) -> None:
+    driver.card(0)
+    source = open_source()
+    driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetUUID")
+
+    with pytest.raises(UnavailableError, match="cannot read the inventory") as raised:
+        source.inventory()
+    assert not isinstance(raised.value, SourceGoneError)
 
 
 def test_no_driver_is_one_line_that_names_the_simulator(driver: FakeDriver) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from collector.queue import KEEP_DELIVERED_US, BatchQueue
+from collector.queue import KEEP_DELIVERED_US, Batch, BatchQueue
 from domain.errors import UnavailableError
 from domain.units import MIB
 
@@ -146,7 +146,7 @@ def test_delivered_seconds_are_kept_a_minute_and_sent_again_when_asked(queue: Ba
 def test_a_refused_second_is_set_aside_and_counted(queue: BatchQueue, tmp_path: Path) -> None:
     _fill(queue, range(SECOND_S, SECOND_S + 2))
 
-    queue.refuse(queue.pending(1)[0], "cannot parse line 1", NOW_US)
+    queue.refuse(queue.pending(1)[0], "cannot parse line 1")
 
     assert _seconds(queue) == [SECOND_S + 1]
     assert queue.refused == 1
@@ -156,6 +156,105 @@ def test_a_refused_second_is_set_aside_and_counted(queue: BatchQueue, tmp_path: 
             (SECOND_S, "cannot parse line 1")
         ]
     connection.close()
+
+
+def test_a_refused_second_is_not_sent_again_with_what_the_store_may_have_lost(queue: BatchQueue) -> None:
+    _fill(queue, range(SECOND_S, SECOND_S + 3))
+    queue.delivered([SECOND_S], NOW_US)
+    queue.refuse(Batch(SECOND_S + 1, _body(SECOND_S + 1)), "cannot parse line 1")
+
+    assert queue.send_again() == 1
+    assert _seconds(queue) == [SECOND_S, SECOND_S + 2]
+
+
+def test_a_store_that_refuses_everything_does_not_fill_the_disk(tmp_path: Path) -> None:
+    """A proxy that answers 400, a second a second: what is set aside has a place in the queue's size, and the last."""
+    queue = BatchQueue(tmp_path / "queue.db", 10_000)
+    for second_s in range(SECOND_S, SECOND_S + 100):
+        queue.put(second_s, _noise(1_000), 0)
+        queue.refuse(queue.pending(1)[0], "unusable")
+
+    assert (queue.refused, queue.holes, len(queue)) == (100, 0, 0)
+    for second_s in range(SECOND_S + 100, SECOND_S + 105):
+        queue.put(second_s, _noise(1_000), 0)
+    assert queue.holes == 0, "what was refused makes room first"
+    queue.close()
+    with sqlite3.connect(tmp_path / "queue.db") as connection:
+        kept = [row[0] for row in connection.execute("SELECT second_s FROM refused ORDER BY second_s")]
+        (size,) = connection.execute(
+            "SELECT sum(length(body)) FROM (SELECT body FROM refused UNION ALL SELECT body FROM batches)"
+        ).fetchone()
+    connection.close()
+    assert kept == list(range(SECOND_S + 100 - len(kept), SECOND_S + 100)), "the newest"
+    assert 3 <= len(kept) <= 5
+    assert size <= 10_000
+
+    again = BatchQueue(tmp_path / "queue.db", 10_000)
+    for second_s in range(SECOND_S + 105, SECOND_S + 109):
+        again.put(second_s, _noise(1_000), 0)
+    assert (len(again), again.holes) == (9, 0), "its size is known after a restart, too"
+    again.close()
+
+
+def test_of_what_is_refused_the_newest_hour_is_kept(queue: BatchQueue, tmp_path: Path) -> None:
+    queue.close()
+    with sqlite3.connect(tmp_path / "queue.db") as connection:
+        rows = [(second_s, b"x", "unusable") for second_s in range(SECOND_S, SECOND_S + 3_600)]
+        connection.executemany("INSERT INTO refused VALUES (?, ?, ?)", rows)
+    connection.close()
+    queue = BatchQueue(tmp_path / "queue.db", SIZE)
+
+    for second_s in range(SECOND_S + 3_600, SECOND_S + 3_605):
+        queue.refuse(Batch(second_s, b"x"), "unusable")
+
+    queue.close()
+    with sqlite3.connect(tmp_path / "queue.db") as connection:
+        kept = [row[0] for row in connection.execute("SELECT second_s FROM refused ORDER BY second_s")]
+    connection.close()
+    assert kept == list(range(SECOND_S + 5, SECOND_S + 3_605))
+
+
+def test_reports_that_nobody_takes_do_not_fill_the_disk(queue: BatchQueue) -> None:
+    with capture_logs() as logs:
+        for number in range(1_003):
+            queue.put_report(b"%d" % number, is_repeat=False)
+
+    report = queue.next_report()
+    assert report is not None
+    assert report.body == b"3"
+    assert [log["reports"] for log in logs] == [1, 1, 1]
+
+
+def test_after_a_clock_was_set_back_the_present_counts_and_nothing_that_waits_is_lost(queue: BatchQueue) -> None:
+    """Ten seconds were sampled on a clock that was an hour ahead."""
+    ahead_s = SECOND_S + 3_600
+    _fill(queue, range(ahead_s, ahead_s + 10))
+    queue.delivered(range(ahead_s, ahead_s + 5), (ahead_s + 5) * 1_000_000)
+
+    queue.start_again(SECOND_S, holes=70)
+    _fill(queue, range(SECOND_S, SECOND_S + 3))
+
+    assert queue.sampled_until_s == SECOND_S + 3
+    assert queue.holes == 70
+    assert _seconds(queue) == [*range(SECOND_S, SECOND_S + 3), *range(ahead_s + 5, ahead_s + 10)]
+    assert queue.complete_until_s == SECOND_S
+    queue.delivered(range(SECOND_S, SECOND_S + 3), (SECOND_S + 3) * 1_000_000)
+    assert queue.complete_until_s == SECOND_S + 3, "what waits lies ahead"
+    assert queue.send_again() == 3, "what was delivered at a time to come is not kept until then"
+
+
+def test_a_second_that_is_put_again_replaces_the_one_of_the_wrong_clock(tmp_path: Path) -> None:
+    queue = BatchQueue(tmp_path / "queue.db", 10_000)
+    for second_s in range(SECOND_S, SECOND_S + 8):
+        queue.put(second_s, _noise(1_000), 0)
+    queue.delivered(range(SECOND_S, SECOND_S + 4), NOW_US)
+    for _ in range(50):
+        queue.start_again(SECOND_S, holes=0)
+        _fill(queue, range(SECOND_S, SECOND_S + 8))
+
+    assert queue.holes == 0, "a row that was replaced takes no room"
+    assert queue.pending(SIZE) == [Batch(s, _body(s)) for s in range(SECOND_S, SECOND_S + 8)]
+    queue.close()
 
 
 def test_only_one_collector_can_have_a_queue(queue: BatchQueue, tmp_path: Path) -> None:
@@ -195,7 +294,9 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.integers(0, 3)),
         st.tuples(st.just("deliver"), st.integers(1, 4)),
+        st.tuples(st.just("refuse"), st.just(0)),
         st.tuples(st.just("again"), st.just(0)),
+        st.tuples(st.just("back"), st.integers(1, 5)),
         st.tuples(st.just("reopen"), st.just(0)),
     ),
     max_size=25,
@@ -204,32 +305,47 @@ STEPS = st.lists(
 
 @settings(max_examples=settings().max_examples * 25 // 100)
 @given(steps=STEPS)
-def test_every_second_is_waiting_or_delivered_or_a_hole_across_restarts(steps: list[tuple[str, int]]) -> None:
+def test_every_second_is_waiting_or_delivered_or_refused_or_a_hole_across_restarts(
+    steps: list[tuple[str, int]],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "queue.db"
         queue = BatchQueue(path, SIZE)
-        next_s, holes, taken = SECOND_S, 0, set[int]()
-        put: list[int] = []
+        next_s, holes, refused = SECOND_S, 0, 0
+        waiting, taken = set[int](), set[int]()
+        is_back = False
         for kind, number in steps:
             if kind == "put":
                 next_s += number
                 holes += number
                 queue.put(next_s, _body(next_s), number)
-                put.append(next_s)
+                waiting.add(next_s)
+                taken.discard(next_s)
                 next_s += 1
+                is_back = False
             elif kind == "deliver":
                 some = _seconds(queue)[:number]
                 queue.delivered(some, NOW_US)
                 taken.update(some)
+                waiting.difference_update(some)
+            elif kind == "refuse" and waiting:
+                (batch,) = queue.pending(1)
+                queue.refuse(batch, "unusable")
+                waiting.remove(batch.second_s)
+                refused += 1
             elif kind == "again":
                 queue.send_again()
+                waiting |= taken
                 taken.clear()
-            else:
+            elif kind == "back" and queue.sampled_until_s is not None:
+                next_s -= number
+                queue.start_again(next_s, holes=0)
+                is_back = True
+            elif kind == "reopen" and not is_back:
                 queue.close()
                 queue = BatchQueue(path, SIZE)
-            waiting = [second_s for second_s in put if second_s not in taken]
-            assert _seconds(queue) == waiting
-            assert queue.holes == holes
-            assert queue.complete_until_s == (waiting[0] if waiting else queue.sampled_until_s)
-            assert queue.sampled_until_s == (next_s if put else None)
+            assert _seconds(queue) == sorted(waiting)
+            assert (queue.holes, queue.refused) == (holes, refused)
+            assert queue.sampled_until_s == (None if not (waiting or taken or refused) else next_s)
+            assert queue.complete_until_s == (min([*waiting, next_s]) if queue.sampled_until_s else None)
         queue.close()

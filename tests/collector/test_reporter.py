@@ -17,6 +17,7 @@ from collector.source import ScriptedSource
 from domain.clock import FrozenClock
 from domain.errors import UnavailableError
 from domain.inventory import Device
+from tests.fakes.clock import SettableClock
 
 START_S = 1_700_000_000
 SECOND_US = 1_000_000
@@ -100,6 +101,20 @@ def test_the_inventory_is_reported_at_the_start_on_a_change_and_every_minute(
     assert [body["observed_s"] for body in allocator.bodies] == [START_S, START_S + 20, START_S + 80]
     assert allocator.bodies[0]["devices"][2]["instances"][0]["profile"] == "3g.40gb"  # type: ignore[index]
     assert [len(body["devices"]) for body in allocator.bodies] == [4, 3, 3]  # type: ignore[arg-type]
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_reports(
+    source: ScriptedSource, queue: BatchQueue, allocator: Allocator, service: NodeService
+) -> None:
+    clock = SettableClock(START_S * SECOND_US)
+    reporter = InventoryReporter(source, "node-1", queue, clock, service)
+    clock.set_by_us(-3_600 * SECOND_US)
+    for _ in range(14):
+        clock.advance_us(5 * SECOND_US)
+        reporter.look()
+        reporter.deliver()
+
+    assert [body["observed_s"] for body in allocator.bodies] == [START_S, START_S - 3_600 + 60]
 
 
 def test_reports_wait_while_the_service_is_away_and_keep_the_second_they_were_seen_in(

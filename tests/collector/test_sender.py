@@ -17,6 +17,7 @@ from collector.sender import Sender
 from domain.clock import FrozenClock, SystemClock
 from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_MEMORY_USED
 from machine.process import Child, free_port
+from tests.fakes.clock import SettableClock
 from victoriametrics import launcher
 from victoriametrics.encode import encode
 from victoriametrics.push import Pusher
@@ -24,6 +25,8 @@ from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
 START_S = 1_790_000_000
+# How long a busy machine may take for what takes a second or two.
+PATIENCE_S = 60
 # As 1.79 writes it, which Debian 12 has.
 OLD_PAGE = (
     'flag{name="dedup.minScrapeInterval", value="1s", is_set="true"} 1\n'
@@ -77,6 +80,36 @@ def test_seconds_are_delivered_and_the_mark_follows(
     assert _marks(victoriametrics_url, unique_node) == {START_S + 50: START_S + 10, START_S + 53: START_S + 13}
 
 
+def test_a_mark_is_never_ahead_of_the_clock_and_goes_on_when_the_clock_is_right_again(
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str
+) -> None:
+    """The clock was an hour ahead. The meter takes the largest mark there is: none may vouch for a time to come."""
+    clock = SettableClock((START_S + 3_600) * 1_000_000)
+    with Pusher(victoriametrics_url) as pusher:
+        sender = Sender(unique_node, queue, pusher, clock, _unchecked)
+        _put(queue, unique_node, range(START_S + 3_600, START_S + 3_601))
+        assert sender.deliver()
+        clock.advance_us(5_000_000)
+        clock.set_by_us(-3_600 * 1_000_000)
+        queue.put(START_S + 3_602, b"", holes=1)
+        assert sender.deliver()
+        queue.start_again(START_S + 6, holes=0)
+        for second_s in range(START_S + 6, START_S + 9):
+            clock.advance_us(1_000_000)
+            _put(queue, unique_node, range(second_s, second_s + 1))
+            assert sender.deliver()
+
+    marks = _marks(victoriametrics_url, unique_node)
+    assert marks == {
+        START_S + 3_600: START_S + 3_601,
+        START_S + 5: START_S + 6,
+        START_S + 6: START_S + 7,
+        START_S + 7: START_S + 8,
+        START_S + 8: START_S + 9,
+    }
+    assert all(until_s <= at_s + 1 for at_s, until_s in marks.items())
+
+
 @pytest.fixture
 def own_store(victoriametrics_binary: Path, tmp_path: Path) -> Iterator["OwnStore"]:
     store = OwnStore(victoriametrics_binary, tmp_path)
@@ -121,7 +154,7 @@ def test_a_store_that_is_away_and_comes_back_has_everything(queue: BatchQueue, o
         assert not sender.deliver()
         waiting = len(queue)
         own_store.start()
-        sender.drain(10)
+        sender.drain(PATIENCE_S)
 
     assert waiting == 400, "what the store had taken of late waits again too"
     assert len(queue) == 0
@@ -139,7 +172,7 @@ def test_a_store_that_is_killed_loses_nothing_it_said_yes_to(queue: BatchQueue, 
         _put(queue, "node-1", range(START_S + 30, START_S + 31))
         assert not sender.deliver()
         own_store.start()
-        sender.drain(10)
+        sender.drain(PATIENCE_S)
 
     assert _stored(own_store.url, "node-1", range(START_S, START_S + 100)) == list(range(START_S, START_S + 31))
 
@@ -287,12 +320,12 @@ def test_the_sender_tries_again_by_itself(queue: BatchQueue, own_store: OwnStore
         sender.wake()
         own_store.start()
         clock = SystemClock()
-        until_s = clock.monotonic_s() + 10
+        until_s = clock.monotonic_s() + PATIENCE_S
         while len(queue) and clock.monotonic_s() < until_s:
             clock.sleep_s(0.05)
         stop.set()
         sender.wake()
-        thread.join(5)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
     assert len(queue) == 0

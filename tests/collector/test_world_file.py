@@ -154,6 +154,18 @@ def test_a_simulated_source_follows_the_file(path: Path, clock: FrozenClock) -> 
     source.close()
 
 
+def test_a_simulated_source_follows_the_file_after_a_clock_was_set_back(path: Path, clock: FrozenClock) -> None:
+    file = WorldFile.create(path, SEED, clock)
+    source = SimulatedSource(path, "sim-4090-a")
+    uuid = CARD.device.uuid
+    source.read(uuid, START_S + 3_600)
+
+    file.add_tenancy(_tenancy("a", START_S + 3))
+
+    assert list(source.read(uuid, START_S + 3)[0].owners) == ["alloc:a", "unattributed"]
+    source.close()
+
+
 def test_a_node_outside_the_fleet_is_refused(path: Path, clock: FrozenClock) -> None:
     WorldFile.create(path, SEED, clock)
     with pytest.raises(InputError, match="cannot simulate the node 'gpu-1'"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.errors import InputError
-from domain.period import HOUR_US, Period, ceil_second, format_instant, parse_instant
+from domain.period import HOUR_US, Period, ceil_second, format_instant, parse_instant, parse_iso_instant
 
 US = 1_000_000
 _instants = st.integers(-(10**15), 4 * 10**15)
@@ -23,7 +23,6 @@ _instants = st.integers(-(10**15), 4 * 10**15)
         ("-1", -US),
         ("1780586634.1", 1_780_586_634_100_000),
         ("1780586634.227587", 1_780_586_634_227_587),
-        ("1.7805866341e9", 1_780_586_634_100_000),
         ("2026-03-01T10:00:00Z", 1_772_359_200 * US),
         ("2026-03-01T10:00:00.5Z", 1_772_359_200 * US + 500_000),
         ("2026-03-01 18:00:00+08:00", 1_772_359_200 * US),
@@ -53,6 +52,18 @@ def test_a_time_is_read_to_the_microsecond(text: str, expected_us: int) -> None:
         "2026-03-01T10:00:00,0000001+00:00",
         "1e999999",
         "1e30",
+        # Plain digits only: other notations are read by nobody without a doubt.
+        "1.7805866341e9",
+        "1_780_586_634",
+        "+5",
+        ".5",
+        "5.",
+        "0x10",
+        "1,5",
+        "\u0661\u0662",
+        "- 5",
+        "--5",
+        "1" * 41,
         "1772359200000000",
         "-1e20",
         "0001-01-01T00:00:00+14:00",
@@ -66,6 +77,38 @@ def test_what_is_not_one_exact_instant_is_refused_and_quoted(text: str) -> None:
         parse_instant(text)
     assert repr(text) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_us"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        (" 2026-03-01 18:00:00+08:00 ", 1_772_359_200 * US),
+        ("20260301T100000Z", 1_772_359_200 * US),
+        ("0001-01-01T00:00:00Z", -62_135_596_800 * US),
+    ],
+)
+def test_a_time_that_a_person_writes_is_iso(text: str, expected_us: int) -> None:
+    assert parse_iso_instant(text) == expected_us == parse_instant(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0", "2026", "20260101", " 1772359200 ", "1772359200.5", "-1", "2026-03-01", "2026-03-01T10:00:00", "", "soon"],
+)
+def test_where_a_person_writes_digits_alone_are_no_time(text: str) -> None:
+    """2026 is a year to whoever wrote it, and half an hour of 1970 to a parser of seconds."""
+    with pytest.raises(InputError, match=r"^cannot ") as refused:
+        parse_iso_instant(text)
+    assert repr(text.strip()) in str(refused.value)
+    if text.strip().isdecimal():
+        assert "write ISO 8601 with an offset, such as " in str(refused.value)
+
+
+def test_a_time_outside_the_calendar_is_refused_in_either_way() -> None:
+    for parse in (parse_instant, parse_iso_instant):
+        with pytest.raises(InputError, match="it is outside the years 1 to 9999"):
+            parse("9999-12-31T23:59:59-12:00")
 
 
 def test_a_naive_time_is_told_how_to_name_its_offset() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from domain.errors import InputError
-from domain.slugs import check_name, check_slug
+from domain.slugs import check_model, check_name, check_slug
 
 
 @pytest.mark.parametrize("text", ["a", "7", "acme", "acme.corp_2-b", "a" * 64])
@@ -30,3 +30,14 @@ def test_a_name_is_returned(text: str) -> None:
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"^cannot use .* as a node: 1 to 128 "):
         check_name("node", text)
+
+
+@pytest.mark.parametrize("text", ["NVIDIA GeForce RTX 4090", "NVIDIA H100 80GB HBM3", "x" * 128])
+def test_a_model_is_returned(text: str) -> None:
+    assert check_model(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "a\nb", "x" * 129, "a\0"])
+def test_what_no_driver_calls_a_card_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"^cannot use .* as a model: 1 to 128 "):
+        check_model(text)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from domain.clock import SystemClock
 from machine.process import free_port
 
 Gputab = Callable[..., Any]
@@ -17,6 +18,7 @@ UNKNOWN = {
     "end": "2026-04-01T01:00:00+08:00",
 }
 MIB = 2**20
+US = 1_000_000
 
 
 @pytest.fixture
@@ -61,6 +63,21 @@ def test_usage_is_grouped_as_asked(gputab: Gputab, record: Record) -> None:
         "covered_seconds",
     }
     assert total["granted_seconds"] == 10_800
+
+
+@pytest.mark.usefixtures("ledger")
+def test_usage_ends_at_now(gputab: Gputab, record: Record) -> None:
+    """What is granted without an end has not been used tomorrow; that it was cut is said, and the data stay data."""
+    now_s = SystemClock().now_us() // US
+    record({**UNKNOWN, "start": str(now_s - 3_600), "end": ""})
+    asked = gputab("usage", "--from", str(now_s - 600), "--to", str(now_s + 86_400), "--format", "json")
+    (row,) = asked.data["rows"]
+    assert 600 <= row["granted_seconds"] <= 660
+    assert asked.line.startswith("up to now, 20")
+    past = gputab("usage", "--from", str(now_s - 600), "--to", str(now_s), "--format", "json")
+    assert (past.err, past.data["rows"][0]["granted_seconds"]) == ("", 600)
+    ahead = gputab("usage", "--from", str(now_s + 600), "--to", str(now_s + 900), "--format", "json")
+    assert (ahead.code, ahead.data) == (0, {"rows": []})
 
 
 @pytest.mark.usefixtures("ledger")
@@ -177,6 +194,7 @@ def test_an_invoice_before_any_rating_is_a_draft_of_nothing(gputab: Gputab) -> N
     draft = gputab("invoice", "acme", "--month", "2026-03", "--format", "json")
     assert draft.code == 0
     assert (draft.data["rows"], draft.data["total"], draft.data["settled"]) == ([], "0.00", False)
+    assert draft.data["rated_until"] is None
     assert "nothing rated yet" in gputab("invoice", "acme", "--month", "2026-03").out
 
 
@@ -184,17 +202,12 @@ def test_an_invoice_before_any_rating_is_a_draft_of_nothing(gputab: Gputab) -> N
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        ("nobody --month 2026-03", 1, "cannot find the tenant 'nobody'"),
+        ("nobody --month 2026-03", 2, "cannot find the tenant 'nobody'"),
         ("acme --month 2026-13", 2, "cannot read '2026-13' as a month: write YYYY-MM"),
         ("acme --month march", 2, "cannot read 'march' as a month"),
         ("acme --month 2026-03-01", 2, "cannot read '2026-03-01' as a month"),
         ("acme --month 0001-01", 2, "cannot invoice the days '0001-01-01' to '0001-01-31'"),
-        pytest.param(
-            "acme --month 9999-12",
-            2,
-            "cannot read '9999-12' as a month",
-            marks=pytest.mark.xfail(raises=OverflowError, reason="the month after it has no date"),
-        ),
+        ("acme --month 9999-12", 2, "cannot read '9999-12' as a month"),
     ],
 )
 def test_an_invoice_that_cannot_be_is_one_line(gputab: Gputab, words: str, code: int, problem: str) -> None:

@@ -14,7 +14,11 @@ import pytest
 
 from domain.clock import SystemClock
 from domain.period import format_instant
+from domain.series import METER_LAG
 from machine.process import free_port
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
 
 Gputab = Callable[..., Any]
 Record = Callable[..., None]
@@ -24,9 +28,15 @@ PERIOD = ("--from", "2026-03-31T15:00:00Z", "--to", "2026-03-31T17:00:00Z")
 UNKNOWN = {"allocation": "a1", "start": "2026-03-31T15:30:00Z", "end": "2026-03-31T16:10:00Z"}
 
 
-def _bill_rows(ledger: Path) -> list[Any]:
+def _rows(ledger: Path, query: str) -> list[Any]:
     with closing(sqlite3.connect(ledger)) as connection:
-        return sorted(connection.execute("SELECT * FROM charges")) + sorted(connection.execute("SELECT * FROM windows"))
+        return sorted(connection.execute(query))
+
+
+def _bill_rows(ledger: Path) -> list[Any]:
+    """Charges and windows, but for when the meter looked at them."""
+    what = "node, start_us, state, rated_until_us, revision, evidence_digest, residual_compute, residual_vram"
+    return _rows(ledger, "SELECT * FROM charges") + _rows(ledger, f"SELECT {what}, unpriced_seconds FROM windows")
 
 
 def test_a_run_prints_each_window_and_the_next_one_changes_nothing(
@@ -35,10 +45,9 @@ def test_a_run_prints_each_window_and_the_next_one_changes_nothing(
     record(UNKNOWN)
     first = gputab("meter", "run", *PERIOD, "--format", "json")
     assert (first.code, first.err) == (0, "")
-    every = {"state": "settled", "unpriced_seconds": 0, "residual": 0, "charges": 2}
-    assert [
-        {key: value for key, value in row.items() if key not in ("node", "amount")} for row in first.data["rows"]
-    ] == [
+    every = {"node": "", "state": "settled", "unpriced_seconds": 0, "charges": 2}
+    every |= {"residual_compute": 0, "residual_vram": 0}
+    assert [{key: value for key, value in row.items() if key != "amount"} for row in first.data["rows"]] == [
         {**every, "window": "2026-03-31T15:00:00Z", "rated_until": "2026-03-31T16:00:00Z"},
         {**every, "window": "2026-03-31T16:00:00Z", "rated_until": "2026-03-31T17:00:00Z"},
     ]
@@ -63,19 +72,14 @@ def test_any_cut_of_the_period_gives_the_same_rows(gputab: Gputab, ledger: Path,
 
 def test_status_says_how_far_each_node_is(gputab: Gputab, ledger: Path, record: Record) -> None:
     record(UNKNOWN)
-    (row,) = gputab("meter", "status", "--format", "json").data["rows"]
-    assert (row["rated_until"], row["lag_seconds"], row["oldest_open"], row["open"]) == (
-        None,
-        None,
-        "2026-03-31T15:00:00Z",
-        2,
-    )
+    # The meter has not looked yet.
+    assert gputab("meter", "status", "--format", "json").data["rows"] == []
     gputab("meter", "run", *PERIOD)
     (row,) = gputab("meter", "status", "--format", "json").data["rows"]
     lag_seconds = row.pop("lag_seconds")
     assert abs(SystemClock().now_us() // US - 1_774_976_400 - lag_seconds) <= 60
-    del row["node"]
     assert row == {
+        "node": "",
         "rated_until": "2026-03-31T17:00:00Z",
         "oldest_open": None,
         "open": 0,
@@ -90,7 +94,7 @@ def test_status_says_how_far_each_node_is(gputab: Gputab, ledger: Path, record: 
 def test_a_store_that_is_down_is_exit_code_1_and_one_line(
     gputab: Gputab, ledger: Path, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """metering.md C38; nothing is written for the node, and its address is named."""
+    """metering.md C38; nothing is rated of the node, and its address is named. Status says since when it waits."""
     record({**UNKNOWN, "node": "n1", "gpu_uuid": "GPU-1"})
     url = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", url)
@@ -98,7 +102,11 @@ def test_a_store_that_is_down_is_exit_code_1_and_one_line(
     assert (refused.code, refused.out) == (1, "")
     assert refused.line.startswith("gputab: cannot ")
     assert url in refused.line
-    assert _bill_rows(ledger) == []
+    assert _rows(ledger, "SELECT * FROM charges") == []
+    assert {row[0] for row in _rows(ledger, "SELECT state FROM windows")} == {"open"}
+    (row,) = gputab("meter", "status", "--format", "json").data["rows"]
+    assert (row["node"], row["rated_until"], row["lag_seconds"]) == ("n1", None, None)
+    assert (row["oldest_open"], row["open"], row["settled"]) == ("2026-03-31T15:00:00Z", 2, 0)
 
 
 @pytest.mark.usefixtures("ledger")
@@ -109,9 +117,11 @@ def test_a_store_that_is_down_is_exit_code_1_and_one_line(
         ("--from 0", "cannot run the meter: give --from and --to, or --follow"),
         ("--to 10", "cannot run the meter: give --from and --to, or --follow"),
         ("--from 0 --to 10 --follow", "cannot run the meter: give --from and --to, or --follow"),
+        ("--from 0 --follow", "cannot run the meter: give --from and --to, or --follow"),
+        ("--to 10 --follow", "cannot run the meter: give --from and --to, or --follow"),
         ("--from 20 --to 10", "cannot use a period that ends at"),
         ("--from 2026-03-01 --to 10", "cannot use the naive time '2026-03-01'"),
-        ("--from 0 --to 1e20", "cannot use the time '1e20'"),
+        ("--from 0 --to 1e20", "cannot read '1e20' as a time"),
     ],
 )
 def test_a_period_that_cannot_be_is_exit_code_2(gputab: Gputab, words: str, problem: str) -> None:
@@ -134,7 +144,7 @@ def test_cards_are_metered_out_of_the_store_and_followed_until_stopped(
     unique_node: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Samples by `samples import`, a grant by `allocations import`; `--follow` rates what is due until SIGTERM."""
+    """Samples by `samples import`, grants by `allocations import`; `--follow` rates what is due until SIGTERM."""
     monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", victoriametrics_url)
     start_s = (SystemClock().now_us() // US // HOUR_S - 100) * HOUR_S
     lines = ["time,node,gpu_uuid,gpu_memory_used_bytes"]
@@ -142,19 +152,24 @@ def test_cards_are_metered_out_of_the_store_and_followed_until_stopped(
     (place / "samples.csv").write_text("\n".join(lines) + "\n", "utf-8")
     assert gputab("samples", "import", "samples.csv", "--hold", "10").code == 0
     start, end = (format_instant((start_s + offset) * US) for offset in (0, 700))
-    record({"allocation": "a1", "node": unique_node, "gpu_uuid": "GPU-1", "start": start, "end": end})
+    record(
+        {"allocation": "a1", "node": unique_node, "gpu_uuid": "GPU-1", "start": start, "end": end},
+        {"allocation": "a2", "start": start, "end": end},
+    )
 
-    used = gputab("usage", "--from", start, "--to", end, "--format", "json").data["rows"]
+    by = ("--by", "allocation", "--format", "json")
+    used = gputab("usage", "--from", start, "--to", end, *by).data["rows"]
     held = sum((2**30 + second) * 10 for second in range(0, 600, 10))
     assert [(row["granted_seconds"], row["covered_seconds"], row["used_vram_byte_seconds"]) for row in used] == [
-        (700, 600, held)
+        (700, 600, held),
+        (700, None, None),
     ]
-    # SIGTERM as soon as the first window is there.
+    # SIGTERM as soon as both windows are rated.
     done = threading.Event()
 
     def stop_when_rated() -> None:
         while not done.wait(0.05):
-            if _bill_rows(ledger):
+            if len(_rows(ledger, "SELECT * FROM charges")) == 4:
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
@@ -171,9 +186,20 @@ def test_cards_are_metered_out_of_the_store_and_followed_until_stopped(
     assert (followed.code, followed.out, followed.err) == (0, "", "")
     run = gputab("meter", "run", "--from", start, "--to", end, "--format", "json").data["rows"]
     # Past the deadline, so settled; no inventory ever covered the card.
-    assert [(row["node"], row["state"], row["charges"]) for row in run] == [(unique_node, "settled", 2)]
-    with closing(sqlite3.connect(ledger)) as connection:
-        rows = connection.execute(
-            "SELECT measured_seconds, free_seconds FROM charges WHERE dimension = 'gpu'"
-        ).fetchall()
-    assert rows == [(600, 100)]
+    what = [(row["node"], row["state"], row["charges"], row["residual_compute"]) for row in run]
+    assert what == [("", "settled", 2, 0), (unique_node, "settled", 2, None)]
+    seconds = "measured_seconds, on_record_seconds, free_seconds"
+    # Nine seconds after its last sample the node still counts as heard from.
+    assert _rows(ledger, f"SELECT {seconds} FROM charges WHERE dimension = 'gpu'") == [(0, 700, 0), (600, 9, 91)]
+    # The last pass was published before the end.
+    with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
+        pusher.flush()
+        now_s = SystemClock().now_us() // US
+        assert reader.count(Selector((METER_LAG,), {"node": unique_node}), now_s - 300, now_s + 1) >= 1
+    # A line is covered as far as its devices are known: of the second record none is.
+    month = format_instant((start_s + 8 * HOUR_S) * US)[:7]
+    lines = gputab("invoice", "acme", "--month", month, "--format", "json").data["rows"]
+    assert [(line["dimension"], line["granted_seconds"], line["covered"]) for line in lines] == [
+        ("gpu", 1_400, "85.71 %"),
+        ("vram", 1_400, "85.71 %"),
+    ]

@@ -65,13 +65,23 @@ def test_a_new_price_ends_the_old_one(gputab: Gputab, place: Path, ledger: Path)
     ("change", "code", "problem"),
     [
         (("2.20", "2.30"), 2, "cannot use two rates for 'gpu' of 'rtx4090-24g'"),
-        (("currency: CNY", "currency: USD"), 1, "cannot change the currency or gap rules of the book 'retail'"),
+        (("currency: CNY", "currency: USD"), 2, "cannot change the book 'retail', currency from 'CNY' to 'USD'"),
         (("rtx4090-24g", "rtx4909"), 2, "cannot use the price book 'retail.yaml': rate 1: cannot find the SKU"),
         (('"2.20"', "2.20"), 2, "cannot use the price book 'retail.yaml': rate 1: cannot use the price 2.2"),
         (('"2.20"', '"-2.20"'), 2, "cannot use the price book 'retail.yaml': rate 1: cannot use the price '-2.20'"),
         ((", unit: GPU-hour", ""), 2, "cannot use the price book 'retail.yaml': rate 1: unit is missing"),
         (("+08:00", ""), 2, "cannot use the price book 'retail.yaml': rate 1, from: cannot use the naive time"),
-        (("sku: rtx4090-24g,", "sku: rtx4090-24g, tenant: nobody,"), 1, "cannot price for the tenant 'nobody'"),
+        (("sku: rtx4090-24g,", "sku: rtx4090-24g, tenant: nobody,"), 2, "cannot price for the tenant 'nobody'"),
+        (
+            ("sku: rtx4090-24g,", "sku: rtx4090-24g, tenant: acme, project: vission,"),
+            2,
+            "cannot price for the project 'vission' of 'acme'",
+        ),
+        (
+            ("2026-01-01T00:00:00+08:00", "2026"),
+            2,
+            "cannot use the price book 'retail.yaml': rate 1, from: cannot read",
+        ),
         (("rates:", "rates: ["), 2, "cannot read the price book 'retail.yaml'"),
     ],
 )
@@ -89,7 +99,7 @@ def test_a_book_that_cannot_be_used_changes_nothing(
 
 
 def test_what_is_not_there_is_one_line(gputab: Gputab, ledger: Path) -> None:
-    for words, code in (("load nowhere.yaml", 2), ("check nowhere.yaml", 2), ("show nothing", 1)):
+    for words, code in (("load nowhere.yaml", 2), ("check nowhere.yaml", 2), ("show nothing", 2)):
         refused = gputab("prices", *words.split())
         assert refused.code == code
         assert refused.line.startswith("gputab: cannot ")

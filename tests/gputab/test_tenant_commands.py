@@ -11,6 +11,7 @@ from domain.errors import AccessError
 from domain.period import parse_instant
 from store.access import Principal, Role, authenticate
 from store.database import Database
+from store.tenants import load_projects
 
 Gputab = Callable[..., Any]
 YEAR_US = 365 * 86_400_000_000
@@ -33,14 +34,14 @@ def test_a_tenant_is_listed_as_it_was_made(gputab: Gputab, ledger: Path) -> None
 @pytest.mark.parametrize(
     ("words", "code", "problem"),
     [
-        ("create acme --currency CNY", 1, "cannot create the tenant 'acme': there is one of that name"),
+        ("create acme --currency CNY", 2, "cannot create the tenant 'acme': there is one of that name"),
         ("create Acme --currency CNY", 2, "cannot use 'Acme' as a tenant"),
         ("create initech --currency yuan", 2, "cannot use 'yuan' as a currency"),
         ("create initech --currency CNY --zone Mars/Base", 2, "cannot find the time zone 'Mars/Base'"),
         ("create initech --currency CNY --project ok --project NotOk", 2, "cannot use 'NotOk' as a project"),
-        ("assign nobody retail", 1, "cannot find the tenant 'nobody'"),
-        ("assign acme nothing", 1, "cannot find the price book 'nothing': load it with `gputab prices load`"),
-        ("assign acme retail --from 2025-01-01T00:00:00Z", 1, "cannot assign the book 'retail' to 'acme' before"),
+        ("assign nobody retail", 2, "cannot find the tenant 'nobody'"),
+        ("assign acme nothing", 2, "cannot find the price book 'nothing': load it with `gputab prices load`"),
+        ("assign acme retail --from 2025-01-01T00:00:00Z", 2, "cannot assign the book 'retail' to 'acme' before"),
         ("assign acme retail --from 2027-01-01", 2, "cannot use the naive time '2027-01-01'"),
         ("assign globex retail", 2, "cannot rate the tenant 'globex' in USD by the book 'retail' in CNY"),
     ],
@@ -54,6 +55,37 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     assert (refused.code, refused.out) == (code, "")
     assert refused.line.startswith(f"gputab: {problem}")
     assert gputab("tenant", "list", "--format", "json").out == before
+
+
+def _projects(ledger: Path) -> set[tuple[str, str]]:
+    database = Database(f"sqlite:///{ledger}")
+    try:
+        with database.read() as connection:
+            return load_projects(connection, Principal.local_operator())
+    finally:
+        database.close()
+
+
+def test_a_project_is_added_once(gputab: Gputab, ledger: Path) -> None:
+    """Again, it stays as it is."""
+    for _ in range(2):
+        added = gputab("tenant", "project", "acme", "speech")
+        assert (added.code, added.out, added.line) == (0, "", "'acme' has the project 'speech'")
+    assert _projects(ledger) == {("acme", "vision"), ("acme", "speech")}
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("nobody speech", "cannot find the tenant 'nobody'"),
+        ("acme Speech!", "cannot use 'Speech!' as a project"),
+    ],
+)
+def test_a_project_needs_a_tenant_and_a_name(gputab: Gputab, ledger: Path, words: str, problem: str) -> None:
+    refused = gputab("tenant", "project", *words.split())
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.line.startswith(f"gputab: {problem}")
+    assert _projects(ledger) == {("acme", "vision")}
 
 
 def test_a_book_is_assigned_from_now_on_unless_it_is_said(gputab: Gputab, ledger: Path) -> None:
@@ -105,7 +137,7 @@ def test_a_role_has_its_tenant_or_node_and_no_other(gputab: Gputab, ledger: Path
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("tenant --tenant nobody", 1),
+        ("tenant --tenant nobody", 2),
         ("root", 2),
         ("operator --days 0", 2),
         ("operator --days 3000000", 2),

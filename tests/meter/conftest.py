@@ -192,7 +192,7 @@ def at(database_clock: FrozenClock) -> Callable[[float], int]:
 
 
 @pytest.fixture
-def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock) -> Iterator[Callable[[], Database]]:
+def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock) -> Iterator[Callable[..., Database]]:
     """Opens the test's ledger; again and again, as processes would."""
     file = tmp_path / "gputab.db"
     file.write_bytes(migrated_file.read_bytes())
@@ -202,8 +202,8 @@ def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock
         # What SQLite reads its clock by.
         connection.create_function("julianday", 1, lambda _: 2_440_587.5 + database_clock.now_us() / 86_400_000_000)
 
-    def open_() -> Database:
-        database = Database(f"sqlite:///{file}")
+    def open_(kind: type[Database] = Database) -> Database:
+        database = kind(f"sqlite:///{file}")
         event.listen(database.engine, "connect", keep_time)
         opened.append(database)
         return database

@@ -10,6 +10,7 @@ import pytest
 
 from domain.errors import ConflictError
 from domain.grants import Grant
+from domain.inventory import CONTACT_SECONDS
 from meter.evidence import CONTEXT_S
 from meter.ledger_store import load_charges
 from meter.observations import Observations, RecordedObservations
@@ -19,6 +20,8 @@ from store.database import Database
 
 US = 1_000_000
 DONE = 3_600 + CONTEXT_S
+# Seconds after a last sample in which the node still counts as heard from, and is billed.
+TAIL = CONTACT_SECONDS - 1
 Recorded = Callable[..., RecordedObservations]
 MakeRater = Callable[..., WindowRater]
 
@@ -39,6 +42,9 @@ class _Meanwhile:
 
     def complete_until_s(self, node: str) -> int | None:
         return self._inner.complete_until_s(node)
+
+    def clock_skew_s(self, node: str, start_s: int, end_s: int) -> float | None:
+        return self._inner.clock_skew_s(node, start_s, end_s)
 
 
 @pytest.fixture
@@ -74,10 +80,10 @@ def test_a_meter_that_has_seen_less_gives_way_to_one_that_settled_meanwhile(
     with pytest.raises(ConflictError, match=r"^cannot rate the window 'n1' .*run again"):
         rate_at(_Meanwhile(fewer, other_settles), 3_700)
     assert {name: everything()[name] for name in states[0]} == states[0]
-    assert _gpu_seconds(ledger) == 2_000
+    assert _gpu_seconds(ledger) == 2_000 + TAIL
     # The next pass reads the frozen evidence, so it must be what the ledger says it is.
     assert rate_at(fewer, 3_800).kept_frozen
-    assert _gpu_seconds(ledger) == 2_000
+    assert _gpu_seconds(ledger) == 2_000 + TAIL
 
 
 def test_an_open_pass_does_not_undo_a_settled_one(

@@ -1,6 +1,7 @@
 """Promise 1: every second of a card is in one state, and what is not shows as a residual."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.grants import OPEN_END_US, Grant, GrantKind
 from domain.period import Period
-from meter.conservation import Fleet, Residuals, device_spans, residuals, totals
+from meter.conservation import Fleet, Residuals, device_spans, residuals
 from meter.evidence import Evidence
 from store.capacity import DevicePeriod, DeviceState, Hold, MigPeriod
 
@@ -95,12 +96,23 @@ def _fleet(
     holds: Sequence[Hold] = (),
     states: Sequence[DeviceState] = (),
 ) -> Fleet:
-    return Fleet(devices=devices, instances=instances, holds=holds, states=states)
+    return Fleet(devices=devices, instances=instances, holds=holds, states=states, grants=())
+
+
+def _residuals(fleet: Fleet, grants: Sequence[Grant], evidence: Evidence) -> Residuals:
+    return residuals(replace(fleet, grants=grants), evidence)
 
 
 def _sums(fleet: Fleet, grants: Sequence[Grant], evidence: Evidence) -> dict[str, tuple[int, int]]:
     """Unit-seconds and byte-seconds by state, the empty states left out."""
-    sums = totals(device_spans(fleet, grants, evidence))
+    sums = dict.fromkeys(STATES, (0, 0))
+    for span in device_spans(replace(fleet, grants=grants), evidence):
+        seconds = span.end_s - span.start_s
+        for state, (compute, vram) in sums.items():
+            sums[state] = (
+                compute + getattr(span.balance.compute, state) * seconds,
+                vram + getattr(span.balance.vram, state) * seconds,
+            )
     return {state: both for state, both in sums.items() if any(both)}
 
 
@@ -169,7 +181,7 @@ def test_a_lost_card_is_lost_and_what_is_granted_of_it_stays_granted(
     sums = _sums(_fleet(card), [half], evidence)
     assert sums["granted"] == (10 * 500, 10 * 12 * GIB)
     assert sums["lost"] == (5 * 500 + 5 * 1_000, 5 * 11 * GIB + 5 * 23 * GIB)
-    assert residuals(_fleet(card), [half], evidence) == Residuals(0, 0)
+    assert _residuals(_fleet(card), [half], evidence) == Residuals(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +232,7 @@ def test_mig_instances_are_balanced_by_their_own_sizes(
         "stranded": 120,
         "reserved": 0,
     }
-    assert residuals(fleet, [grant], evidence) == Residuals(0, 0)
+    assert _residuals(fleet, [grant], evidence) == Residuals(0, 0)
 
 
 def test_an_instance_counts_while_it_exists_and_a_foreign_one_cannot_be_sold(
@@ -255,7 +267,7 @@ def test_what_is_granted_beyond_the_card_is_the_residual(
 ) -> None:
     whole = make_grant(0, 30, vram_bytes=23 * GIB)
     other = make_grant(10, 20, **{"allocation": "a2", "vram_bytes": 23 * GIB, **extra})
-    assert residuals(_fleet(make_card()), [whole, other], observe(end=60)) == Residuals(compute, vram)
+    assert _residuals(_fleet(make_card()), [whole, other], observe(end=60)) == Residuals(compute, vram)
 
 
 def test_too_much_on_one_card_is_not_hidden_by_room_on_another(
@@ -263,7 +275,7 @@ def test_too_much_on_one_card_is_not_hidden_by_room_on_another(
 ) -> None:
     cards = [make_card(), make_card(gpu_uuid="GPU-2")]
     twice = [make_grant(0, 10, vram_bytes=GIB), make_grant(0, 10, allocation="a2", vram_bytes=GIB)]
-    assert residuals(_fleet(*cards), twice, observe(end=10)) == Residuals(10_000, 0)
+    assert _residuals(_fleet(*cards), twice, observe(end=10)) == Residuals(10_000, 0)
 
 
 def test_an_instance_that_is_granted_twice_or_does_not_exist_is_a_residual(
@@ -277,7 +289,7 @@ def test_an_instance_that_is_granted_twice_or_does_not_exist_is_a_residual(
     fleet, evidence = _fleet(make_h100(), instances=[instance]), observe(end=10)
     for others in (["MIG-1"], ["MIG-404"]):
         grants = [make_grant(allocation=f"a{n}", mig_uuid=uuid, **size) for n, uuid in enumerate(["MIG-1", *others])]
-        assert residuals(fleet, grants, evidence) == Residuals(160, 10 * 9_984 * MIB)
+        assert _residuals(fleet, grants, evidence) == Residuals(160, 10 * 9_984 * MIB)
 
 
 @pytest.mark.parametrize("device_from", [None, 5, 0.5])
@@ -291,7 +303,7 @@ def test_a_grant_on_a_card_that_no_inventory_covers_makes_the_residual_unknown(
     """metering.md A4 and cases.md A32: capacity that is not known is neither 0 nor negative; it blocks the close."""
     cards = [] if device_from is None else [make_card(period=span_of(device_from))]
     grant = make_grant(0, 20)
-    unknown = residuals(_fleet(*cards), [grant], observe(end=60))
+    unknown = _residuals(_fleet(*cards), [grant], observe(end=60))
     assert unknown == Residuals(None, None)
 
 
@@ -302,21 +314,53 @@ def test_two_periods_of_a_card_end_to_start_cover_a_grant(
     make_grant: Callable[..., Grant],
 ) -> None:
     cards = [make_card(period=span_of(0, 10)), make_card(period=span_of(10))]
-    assert residuals(_fleet(*cards), [make_grant(5, 15, vram_bytes=23 * GIB)], observe(end=20)) == Residuals(0, 0)
+    assert _residuals(_fleet(*cards), [make_grant(5, 15, vram_bytes=23 * GIB)], observe(end=20)) == Residuals(0, 0)
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_a_card_that_moves_while_it_is_held_is_accounted_for_on_either_node(
+    make_card: Callable[..., DevicePeriod],
+    observe: Observe,
+    span_of: Callable[..., Period],
+    make_grant: Callable[..., Grant],
+    node: str,
+) -> None:
+    """Its seconds count where it stood, granted to whoever holds it by the name of the node it left."""
+    fleet = _fleet(make_card(period=span_of(0, 10)), make_card(node="n2", period=span_of(10)))
+    grant, evidence = make_grant(0, 30, vram_bytes=23 * GIB), observe(end=30, node=node)
+    assert _residuals(fleet, [grant], evidence) == Residuals(0, 0)
+    here = {"n1": 10, "n2": 20}[node]
+    assert _sums(fleet, [grant], evidence) == {
+        "granted": (here * 1_000, here * 23 * GIB),
+        "reserved": (0, here * GIB),
+    }
+    # Who holds it twice does so on both.
+    twice = [grant, make_grant(0, 30, allocation="a2", node="n2", vram_bytes=23 * GIB)]
+    assert _residuals(fleet, twice, evidence) == Residuals(here * 1_000, here * 23 * GIB)
+
+
+def test_a_card_of_another_node_is_no_capacity_of_this_one(
+    make_card: Callable[..., DevicePeriod], observe: Observe, make_grant: Callable[..., Grant]
+) -> None:
+    """It is read for the grants' sake alone."""
+    fleet = _fleet(make_card(), make_card(gpu_uuid="GPU-2", node="n2"))
+    grant = make_grant(0, 10, gpu_uuid="GPU-2")
+    assert _sums(fleet, [grant], observe(end=10)) == {"idle": (10_000, 10 * 23 * GIB), "reserved": (0, 10 * GIB)}
+    assert _residuals(fleet, [grant], observe(end=10)) == Residuals(0, 0)
 
 
 def test_grants_without_a_device_stand_outside(
     make_card: Callable[..., DevicePeriod], observe: Observe, make_grant: Callable[..., Grant]
 ) -> None:
     grants = [make_grant(gpu_uuid=None, allocation=f"a{n}") for n in range(3)]
-    assert residuals(_fleet(make_card()), grants, observe(end=10)) == Residuals(0, 0)
+    assert _residuals(_fleet(make_card()), grants, observe(end=10)) == Residuals(0, 0)
 
 
 def test_instances_that_cannot_exist_together_make_the_residual_unknown(
     make_h100: Callable[..., DevicePeriod], make_instance: Callable[..., MigPeriod], observe: Observe
 ) -> None:
     overlapping = [make_instance(1, "3g.40gb", 0, 4, 60, 40_448), make_instance(2, "1g.10gb", 3, 1, 16, 9_984)]
-    assert residuals(_fleet(make_h100(), instances=overlapping), [], observe(end=10)) == Residuals(None, None)
+    assert _residuals(_fleet(make_h100(), instances=overlapping), [], observe(end=10)) == Residuals(None, None)
 
 
 @st.composite
@@ -377,9 +421,9 @@ def test_the_seven_states_of_every_legal_world_sum_to_its_cards(
     evidence = observe(rows, end=SPAN_S)
     fleet = _fleet(*cards, holds=holds, states=states)
 
-    assert residuals(fleet, grants, evidence) == Residuals(0, 0)
-    sums = totals(device_spans(fleet, grants, evidence))
-    assert set(sums) == set(STATES)
+    assert _residuals(fleet, grants, evidence) == Residuals(0, 0)
+    nothing = dict.fromkeys(STATES, (0, 0))
+    sums = {**nothing, **_sums(fleet, grants, evidence)}
     assert all(compute >= 0 and vram >= 0 for compute, vram in sums.values())
     assert sum(compute for compute, _ in sums.values()) == SPAN_S * 1_000
     assert sum(vram for _, vram in sums.values()) == SPAN_S * 24 * GIB

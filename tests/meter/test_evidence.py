@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from domain.errors import UnavailableError
 from domain.period import Period
-from meter.evidence import CONTEXT_S, RUN_COLUMNS, Evidence, Presence, read_evidence, write_evidence
+from domain.series import COLLECTOR_LATENESS
+from meter.evidence import CONTEXT_S, RUN_COLUMNS, Evidence, read_evidence, write_evidence
 from meter.observations import SAMPLE_COLUMNS, RecordedObservations
+from meter.presence import Presence
 
 GIB = 2**30
+LATENESS = COLLECTOR_LATENESS.name
 Observe = Callable[..., Evidence]
 UseOf = Callable[..., list[Any]]
 
@@ -90,6 +93,17 @@ def test_one_sick_card_costs_the_others_nothing(observe: Observe, use_of: UseOf,
         ([], [(-50, -4)], Presence.COLLECTOR_DOWN),
         ([], [(-50, -5)], Presence.HOST_UNREACHABLE),
         ([], [], Presence.HOST_UNREACHABLE),
+        # A sample of whatever card stands for as long as a heartbeat does.
+        ([("gpu_up", "GPU-1", "", "", -4, 1)], [], Presence.COLLECTOR_DOWN),
+        ([("gpu_up", "GPU-2", "", "", -4, 1)], [], Presence.COLLECTOR_DOWN),
+        ([("gpu_up", "GPU-1", "MIG-1", "", 4, 0)], [], Presence.COLLECTOR_DOWN),
+        ([(LATENESS, "", "", "", -4, 0.001)], [], Presence.COLLECTOR_DOWN),
+        ([("gpu_up", "GPU-1", "", "", -5, 1)], [], Presence.HOST_UNREACHABLE),
+        ([("gpu_up", "GPU-1", "", "", 6, 1)], [], Presence.HOST_UNREACHABLE),
+        # The collector looked and no card answered: it is the card that is missing.
+        ([(LATENESS, "", "", "", 5, 0.001)], [], Presence.ABSENT),
+        ([(LATENESS, "", "", "", 5, 0.0)], [(0, 100)], Presence.ABSENT),
+        ([(LATENESS, "", "", "", 5, 0.001), ("gpu_up", "GPU-1", "", "", 5, 0)], [], Presence.LOST),
         ([("gpu_up", "GPU-1", "", "", 5, 0)], [(0, 100)], Presence.LOST),
         ([("gpu_busy_ratio", "GPU-1", "", "", 5, 0)], [], Presence.SAMPLED),
     ],
@@ -126,7 +140,7 @@ def test_presence_covers_every_second_with_its_context(
 def test_quantities_lie_inside_the_window(observe: Observe, use_of: UseOf, hour_s: int) -> None:
     evidence = observe(use_of(range(-5, 20)), end=10)
     assert _values(evidence, "vram_used", hour_s) == [("GPU-1", "", "", 0, 10, GIB)]
-    assert evidence.sampled_seconds == 10
+    assert _known(evidence) == {("presence", ""): 10, ("looked", ""): 10, ("vram_used", ""): 10}
 
 
 def test_owners_and_instances_are_kept_apart(observe: Observe, use_of: UseOf, hour_s: int) -> None:
@@ -141,10 +155,15 @@ def test_owners_and_instances_are_kept_apart(observe: Observe, use_of: UseOf, ho
 def test_an_owner_that_was_not_named_used_nothing_only_where_owners_were_told_apart(
     observe: Observe, use_of: UseOf, hour_s: int
 ) -> None:
-    """Missing is not zero: seconds in which the collector told owners apart are on record, and no others."""
+    """Missing is not zero: seconds in which the collector proved some owner are on record, and no others.
+
+    A node that proves none says "unattributed" of everything, in second 4 and as long as it lives.
+    """
     rows = [*use_of(range(6)), *use_of([1, 2], 3, owner="alloc:a1"), *use_of([2, 4], 0, owner="unattributed")]
     attributed = _values(observe(rows), "attributed", hour_s)
-    assert attributed == [("GPU-1", "", "", 1, 2, 1), ("GPU-1", "", "", 4, 1, 1)]
+    assert attributed == [("GPU-1", "", "", 1, 2, 1)]
+    compute = ("gpu_owner_compute_ratio", "GPU-1", "", "alloc:a1", 4, 0.5)
+    assert _values(observe([*rows, compute]), "attributed", hour_s) == attributed
 
 
 def test_a_ratio_is_kept_in_millionths(observe: Observe, hour_s: int) -> None:
@@ -227,10 +246,77 @@ def test_runs_say_what_the_seconds_said_and_are_as_long_as_can_be(
             assert run["start_s"] > previous["end_s"] or run["value"] != previous["value"]
         previous = {"key": key, "end_s": run["start_s"] + run["seconds"], "value": run["value"]}
     halves = [observe(rows, end=cut), observe(rows, start=cut, end=50)]
-    assert sum(half.sampled_seconds for half in halves) == evidence.sampled_seconds
+    parts = [half.known_seconds() for half in halves]
+    key = ["gpu_uuid", "mig_uuid", "owner", "quantity"]
+    summed = pl.concat(parts).group_by(key).agg(pl.col("seconds").sum()).filter(pl.col("seconds") > 0)
+    whole = evidence.known_seconds().filter(pl.col("seconds") > 0)
+    assert sorted(summed.iter_rows()) == sorted(whole.iter_rows())
     assert {name: str(kind) for name, kind in evidence.runs.schema.items()} == {
         name: str(kind()) for name, kind in RUN_COLUMNS.items()
     }
+
+
+def _known(evidence: Evidence) -> dict[tuple[str, str], int]:
+    """Known seconds of GPU-1 by quantity and owner."""
+    rows = evidence.known_seconds().filter(gpu_uuid="GPU-1").iter_rows(named=True)
+    return {(row["quantity"], row["owner"]): row["seconds"] for row in rows}
+
+
+_UP = [("gpu_up", "GPU-1", "", "", second, 1) for second in range(10)]
+_LOST = [("gpu_up", "GPU-1", "", "", second, 0) for second in range(5)]
+_LOOKED = [(LATENESS, "", "", "", second, 0.0) for second in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("better", "poorer"),
+    [
+        (lambda use_of: use_of(range(10)), lambda use_of: use_of(range(9))),
+        # Every second was sampled as before, and less is known of what was read in it.
+        (lambda use_of: [*_UP, *use_of(range(10))], lambda use_of: _UP),
+        (lambda use_of: [*_UP, *use_of(range(10))], lambda use_of: [*_UP, *use_of(range(9))]),
+        (
+            lambda use_of: [*use_of(range(10)), *use_of(range(10), owner="alloc:a1")],
+            lambda use_of: [*use_of(range(10)), *use_of(range(9), owner="alloc:a1")],
+        ),
+        (
+            lambda use_of: [*use_of(range(10)), *use_of(range(10), mig="MIG-1")],
+            lambda use_of: [*use_of(range(10)), *use_of(range(9), mig="MIG-1")],
+        ),
+        # One card more than before does not make up for another.
+        (
+            lambda use_of: [*use_of(range(10)), *use_of(range(2), gpu="GPU-2")],
+            lambda use_of: [*use_of(range(2)), *use_of(range(10), gpu="GPU-2")],
+        ),
+        (lambda use_of: use_of(range(10)), lambda use_of: use_of(range(10), gpu="GPU-2")),
+        (
+            lambda use_of: [*_UP, ("gpu_busy_ratio", "GPU-1", "", "", 3, 0.5)],
+            lambda use_of: _UP,
+        ),
+        # That a card was lost or absent is knowledge too: without it the seconds would be billed.
+        (lambda use_of: _LOST, lambda use_of: []),
+        (lambda use_of: [*_LOST, *_UP[5:]], lambda use_of: _UP[5:]),
+        (lambda use_of: _LOOKED, lambda use_of: []),
+        (lambda use_of: [*_UP, *_LOOKED], lambda use_of: _LOOKED),
+    ],
+)
+def test_evidence_lacks_what_another_knows_more_of(
+    observe: Observe, use_of: UseOf, better: Callable[..., Any], poorer: Callable[..., Any]
+) -> None:
+    """By device, owner and quantity; neither lacks anything that is equal."""
+    known = {"end": 10, "heard": [(0, 10)], "devices": [("GPU-1", "")]}
+    one, other = observe(better(use_of), **known), observe(poorer(use_of), **known)
+    assert other.lacks(one)
+    assert not one.lacks(one)
+    assert not other.lacks(other)
+    both = observe([*better(use_of), *poorer(use_of)], **known)
+    assert not both.lacks(other)
+
+
+def test_evidence_lacks_nothing_outside_its_window(observe: Observe, use_of: UseOf) -> None:
+    """The context is read anew each time, and may have left the store."""
+    around = observe([*use_of(range(-20, 30)), *use_of(range(10), gpu="GPU-2")], end=10)
+    inside = observe([*use_of(range(10)), *use_of(range(10), gpu="GPU-2")], end=10)
+    assert not inside.lacks(around)
 
 
 def test_the_digest_tells_every_difference(observe: Observe, use_of: UseOf) -> None:
@@ -286,7 +372,7 @@ def test_recorded_observations_give_half_open_stretches_of_a_node(make_samples: 
 
 def test_an_empty_window_of_an_empty_node_has_evidence(observe: Observe) -> None:
     evidence = observe([])
-    assert evidence.sampled_seconds == 0
+    assert evidence.known_seconds().is_empty()
     assert evidence.period.seconds == 3600
     assert evidence.presence()["value"].to_list() == [Presence.HOST_UNREACHABLE]
     assert isinstance(evidence.period, Period)

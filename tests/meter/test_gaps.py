@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domain.prices import GapPolicy, GapRules
+from domain.series import COLLECTOR_LATENESS
 from meter.evidence import CONTEXT_S, Evidence
 from meter.gaps import classify
 
@@ -83,13 +84,35 @@ def test_the_reason_of_a_gap_and_the_books_policy_say_who_pays(
     assert gaps(evidence, rules) == expected
 
 
+def test_a_node_is_unreachable_ten_seconds_after_its_last_sample(observe: Observe, gaps: Callable[..., str]) -> None:
+    """A sample is a sign of life as a heartbeat is, of whatever card, and of one that is lost."""
+    rules = GapRules(0, FREE, ON_RECORD)
+    assert gaps(observe(_rows("x" + "." * 19), end=20), rules) == "M" + "O" * 9 + "F" * 10
+    assert gaps(observe(_rows("0" + "." * 19), end=20), rules) == "F" + "O" * 9 + "F" * 10
+    other = observe(_rows("x", "GPU-2"), end=20, devices=[("GPU-1", "")])
+    assert gaps(other, rules) == "F" + "O" * 9 + "F" * 10
+    # Neither is a sample a sign of what was before it.
+    assert gaps(observe(_rows("." * 19 + "x"), end=20), rules) == "F" * 19 + "M"
+
+
+@pytest.mark.parametrize("policy", [FREE, ON_RECORD])
+def test_the_only_card_of_a_node_that_does_not_answer_is_free_while_its_collector_looks(
+    observe: Observe, gaps: Callable[..., str], policy: GapPolicy
+) -> None:
+    """A hung driver, or a card that fell off the bus: the collector ticks on, second by second, and reads nothing."""
+    ticks = [(COLLECTOR_LATENESS.name, "", "", "", second, 0.002) for second in range(20)]
+    evidence = observe([*_rows("x" * 5), *ticks], end=30, heard=[(-60, 60)], devices=[("GPU-1", "")])
+    down = "O" if policy is ON_RECORD else "F"
+    assert gaps(evidence, GapRules(3, policy, policy)) == "M" * 5 + "F" * 15 + down * 10
+
+
 @pytest.mark.parametrize("cut", range(1, 20))
 def test_a_hole_across_the_seam_of_two_windows_is_seen_whole_from_either(
     observe: Observe, gaps: Callable[..., str], cut: int
 ) -> None:
     """The context seconds: ten seconds of hole are bridged or not, wherever the window ends."""
     rows = _rows("xxxxx..........xxxxx")
-    for bridge, expected in ((10, "MMMMMBBBBBBBBBBMMMMM"), (9, "MMMMMFFFFFFFFFFMMMMM")):
+    for bridge, expected in ((10, "MMMMMBBBBBBBBBBMMMMM"), (9, "MMMMMOOOOOOOOOFMMMMM")):
         rules = GapRules(bridge_seconds=bridge)
         first, second = observe(rows, end=cut), observe(rows, start=cut, end=20)
         assert gaps(first, rules) == expected[:cut]
@@ -108,13 +131,13 @@ def test_the_longest_bridge_lies_within_the_context(observe: Observe, gaps: Call
     """A hole of 30 seconds that begins with the window's last second is still seen to end."""
     rows = [*_rows("x" * 9), *_rows("x", start=9 + CONTEXT_S)]
     assert gaps(observe(rows, end=10), GapRules(bridge_seconds=CONTEXT_S)) == "MMMMMMMMMB"
-    assert gaps(observe(rows[:-1], end=10), GapRules(bridge_seconds=CONTEXT_S)) == "MMMMMMMMMF"
+    assert gaps(observe(rows[:-1], end=10), GapRules(bridge_seconds=CONTEXT_S)) == "MMMMMMMMMO"
 
 
 def test_what_runs_off_the_end_of_what_is_known_is_not_bridged(observe: Observe, gaps: Callable[..., str]) -> None:
-    """Neither before the first sample nor after the last: there is no second end to the bridge."""
+    """Neither before the first sample nor after the last, where the node still counts as heard from."""
     for bridge_seconds in (30, 99):
-        assert gaps(observe(_rows("..xx.."), end=6), GapRules(bridge_seconds=bridge_seconds)) == "FFMMFF"
+        assert gaps(observe(_rows("..xx.."), end=6), GapRules(bridge_seconds=bridge_seconds)) == "FFMMOO"
 
 
 def test_instances_are_judged_apart_from_their_card(observe: Observe, use_of: UseOf, gaps: Callable[..., str]) -> None:

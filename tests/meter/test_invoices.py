@@ -63,7 +63,7 @@ def _charge(number: int = 0, **changes: Any) -> Charge:
 
 
 def _draft(*charges: Charge, tenant: Tenant = ACME, windows: dict[Any, Window] | None = None) -> Invoice:
-    settled = Window("n1", HOUR_S * US, "settled", HOUR_S * US + HOUR_US, 1, "d", 0, 0, 0)
+    settled = Window("n1", HOUR_S * US, "settled", HOUR_S * US + HOUR_US, 1, "d", 0, 0, 0, 1)
     known = windows or {(each.node, each.window_start_us): replace(settled, node=each.node) for each in charges}
     return draft_invoice(tenant, "2026-03-01", "2026-03-31", charges, {"rate_1": RATE}, known)
 
@@ -115,6 +115,16 @@ def test_coverage_is_null_where_no_device_is_known_and_0_where_one_was_never_sam
     assert _draft(record).lines[0].covered_seconds is None
 
 
+def test_the_coverage_of_a_line_is_of_the_seconds_that_could_be_covered() -> None:
+    """A line of a card that was always sampled and of a record without one is covered whole."""
+    (line,) = _draft(_charge(1, covered_seconds=None), _charge(2, covered_seconds=100)).lines
+    assert (line.granted_seconds, line.covered_seconds, line.coverable_seconds) == (200, 100, 100)
+    (line,) = _draft(_charge(1), _charge(2, dimension="gpu", covered_seconds=0)).lines
+    assert (line.granted_seconds, line.covered_seconds, line.coverable_seconds) == (200, 80, 200)
+    (line,) = _draft(_charge(1, covered_seconds=None)).lines
+    assert (line.covered_seconds, line.coverable_seconds) == (None, 0)
+
+
 def test_an_invoice_of_nothing_is_empty_and_says_so() -> None:
     draft = _draft()
     assert (draft.lines, draft.total_nano, draft.rated_until_us, draft.covered_seconds) == ((), 0, None, None)
@@ -130,6 +140,7 @@ def billed(
     put_grants: Callable[..., None],
     recorded: Callable[..., RecordedObservations],
     use_of: Callable[..., list[Any]],
+    at: Callable[[float], int],
 ) -> Callable[..., None]:
     """Rates everything of acme: n1 sampled and complete up to an offset into the hour, asked for at another."""
 
@@ -137,7 +148,7 @@ def billed(
         put_grants(*grants)
         rater = make_rater(recorded(use_of(range(complete)), complete))
         period = Period((HOUR_S - 86_400) * US, (HOUR_S + 86_400) * US)
-        list(rate_period(ledger, Principal.local_operator(), rater, period, round((HOUR_S + now) * US)))
+        list(rate_period(ledger, Principal.local_operator(), rater, period, at(now)))
 
     return bill
 

@@ -8,20 +8,18 @@ import pytest
 from sqlalchemy import insert, select
 
 from domain.errors import ConflictError
-from domain.grants import OPEN_END_US, Grant
 from domain.period import HOUR_US, Period
 from meter.charges import Charge
 from meter.ledger_store import (
     NO_NODE,
     FrozenEvidence,
     Window,
-    busy_periods,
-    hours_to_rate,
+    inventory_us,
     load_charges,
     load_frozen,
     load_window,
     load_windows,
-    nodes_to_meter,
+    rated_nodes,
     save_window,
 )
 from store.access import Principal
@@ -31,7 +29,7 @@ from store.tables.capacity import nodes
 
 US = 1_000_000
 HOUR_S = 1_772_359_200
-OPEN = Window("n1", HOUR_S * US, "open", HOUR_S * US + 60 * US, 0, None, 0, 0, 0)
+OPEN = Window("n1", HOUR_S * US, "open", HOUR_S * US + 60 * US, 0, None, 0, 0, 0, 3)
 SETTLED = replace(OPEN, state="settled", rated_until_us=HOUR_S * US + HOUR_US, revision=1, evidence_digest="d1")
 FILE = FrozenEvidence("2026/n1.r1.parquet", "d1", 5)
 CHARGE = Charge(
@@ -134,7 +132,7 @@ def test_a_window_only_moves_on(
     else:
         save(after)
         with ledger.read() as connection:
-            assert connection.execute(select(windows)).mappings().one() == asdict(after)
+            assert connection.execute(select(windows)).mappings().one() == {**asdict(after), "found_us": 0}
 
 
 def test_old_evidence_stays_on_record(ledger: Database, save: Callable[..., None]) -> None:
@@ -199,66 +197,39 @@ def test_windows_are_found_by_node_and_start(ledger: Database, save: Callable[..
         assert found(Period(OPEN.start_us + 1, OPEN.start_us + HOUR_US + 1)) == [(1, "n1"), (1, "n2")]
 
 
-def test_nodes_are_those_that_report_or_hold_grants(
-    ledger: Database, put_grants: Callable[..., None], make_grant: Callable[..., Grant], operator: Principal
+def test_the_nodes_with_windows_are_listed_and_so_is_the_one_without_a_device(
+    ledger: Database, save: Callable[..., None], operator: Principal
 ) -> None:
+    """A node that reports and was never looked at has none."""
+    with ledger.write() as connection:
+        connection.execute(insert(nodes).values(node="n3", created_us=0))
+    for node in ("n2", NO_NODE, "n1", "n2"):
+        save(replace(OPEN, node=node))
+    with ledger.read() as connection:
+        assert rated_nodes(connection, operator) == [NO_NODE, "n1", "n2"]
+
+
+def test_a_node_that_never_reported_has_no_inventory(ledger: Database, operator: Principal) -> None:
     with ledger.write() as connection:
         connection.execute(insert(nodes).values(node="n3", created_us=0))
     with ledger.read() as connection:
-        assert nodes_to_meter(connection, operator) == {"n1": (HOUR_S + 36_000) * US, "n3": None}
-    put_grants(
-        make_grant(allocation="a1", node="n2", gpu_uuid="GPU-9"),
-        make_grant(allocation="a2", node="n4", gpu_uuid=None),
-    )
-    with ledger.read() as connection:
-        found = nodes_to_meter(connection, operator)
-    # The record-only grant's node is only a note: it is metered under ''.
-    assert found == {"n1": (HOUR_S + 36_000) * US, "n2": None, "n3": None, NO_NODE: None}
+        found = [inventory_us(connection, operator, node) for node in ("n1", "n3", "n9", NO_NODE)]
+    assert found == [(HOUR_S + 36_000) * US, None, None, None]
 
 
-def test_a_node_is_busy_while_it_has_a_card_or_a_grant(
-    ledger: Database, put_grants: Callable[..., None], make_grant: Callable[..., Grant], operator: Principal
+def test_a_window_that_was_found_is_rated_in_its_place(
+    ledger: Database, save: Callable[..., None], operator: Principal
 ) -> None:
-    early, record = make_grant(-7_200, -3_600.5), make_grant(0, 60, allocation="a2", gpu_uuid=None)
-    put_grants(early, record)
-    cards = [Period(HOUR_S * US, OPEN_END_US)] * 2
+    """When it was found stays as it was; one that nobody found before is put there, and is no mark of a search."""
+    with ledger.write() as connection:
+        found = {**asdict(OPEN), "rated_until_us": OPEN.start_us, "rated_us": None, "found_us": 77}
+        connection.execute(insert(windows).values(**found))
+    save(OPEN, CHARGE)
+    save(replace(OPEN, node="n2"))
     with ledger.read() as connection:
-        assert busy_periods(connection, operator, "n1") == [early.period, *cards]
-        assert busy_periods(connection, operator, NO_NODE) == [record.period]
-        assert busy_periods(connection, operator, "n9") == []
-
-
-def test_hours_are_due_from_the_first_that_was_busy_to_the_present_one(
-    ledger: Database,
-    save: Callable[..., None],
-    put_grants: Callable[..., None],
-    make_grant: Callable[..., Grant],
-    operator: Principal,
-) -> None:
-    """Holes between busy stretches are not due; settled and closed hours are done."""
-    put_grants(make_grant(-4 * 3_600 + 10, -4 * 3_600 + 20))
-
-    def due(now_s: float) -> list[int]:
-        with ledger.read() as connection:
-            hours = hours_to_rate(connection, operator, "n1", round((HOUR_S + now_s) * US))
-        return [(start_us // US - HOUR_S) // 3_600 for start_us in hours]
-
-    assert due(-3_600) == [-4]
-    assert due(0) == [-4]
-    assert due(0.000001) == [-4, 0]
-    assert due(3_600) == [-4, 0]
-    assert due(3_601) == [-4, 0, 1]
-    save(SETTLED, frozen=FILE)
-    assert due(3_601) == [-4, 1]
-    save(replace(OPEN, start_us=OPEN.start_us - 4 * HOUR_US, rated_until_us=OPEN.start_us - 4 * HOUR_US))
-    assert due(3_601) == [-4, 1]
-
-
-def test_a_time_of_zero_is_a_time(
-    ledger: Database, put_grants: Callable[..., None], make_grant: Callable[..., Grant], operator: Principal
-) -> None:
-    """A trace that counts from 0 has its first hours in 1970."""
-    record = replace(make_grant(0, 1, gpu_uuid=None, node=""), start_us=0, end_us=HOUR_US + 1)
-    put_grants(record)
-    with ledger.read() as connection:
-        assert hours_to_rate(connection, operator, NO_NODE, HOUR_S * US) == [0, HOUR_US]
+        rows = connection.execute(select(windows).order_by(windows.c.node)).all()
+        assert [(row.node, row.found_us, row.rated_us, row.rated_until_us) for row in rows] == [
+            ("n1", 77, 3, OPEN.rated_until_us),
+            ("n2", 0, 3, OPEN.rated_until_us),
+        ]
+        assert load_window(connection, operator, "n1", OPEN.start_us) == OPEN

@@ -21,6 +21,7 @@ rates:
   - {dimension: gpu,  sku: rtx4090-24g, price: "2.20", unit: GPU-hour, from: 2026-01-01T00:00:00+08:00}
   - {dimension: vram, sku: "*", price: "0.03", unit: GiB-hour, basis: max, from: 2026-01-01T00:00:00+08:00}
 """
+SINCE = "2026-01-01T00:00:00Z"
 HEAD = "book: retail\ncurrency: CNY\n"
 RATE = '{dimension: gpu, sku: "*", price: "1", unit: GPU-hour, from: 2026-01-01T00:00:00Z}'
 
@@ -60,7 +61,11 @@ def test_the_book_of_the_design_is_read(tmp_path: Path) -> None:
 def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     book = _read(
         tmp_path,
-        _rates(RATE, '{dimension: vram, sku: "*", price: "1", unit: GiB-hour, from: 0, to: 3600, tenant: acme}'),
+        _rates(
+            RATE,
+            '{dimension: vram, sku: "*", price: "1", unit: GiB-hour, from: 1970-01-01T00:00:00Z, '
+            "to: 1970-01-01T01:00:00Z, tenant: acme}",
+        ),
     )
     assert book.gaps == GapRules()
     (vram,) = [each for each in book.rates if each.dimension == "vram"]
@@ -155,6 +160,11 @@ def test_a_sku_is_of_the_table_or_one_that_a_card_reports(tmp_path: Path, sku: s
         (_rates(RATE.replace("00Z", "00")), "rate 1, from: cannot use the naive time '2026-01-01T00:00:00'"),
         (_rates(RATE.replace("T00:00:00Z", "")), "rate 1, from: cannot use the naive time '2026-01-01'"),
         (_rates(RATE.replace("}", ", to: soon}")), "rate 1, to: cannot read 'soon' as a time"),
+        # A number is a year to some and an epoch second to others.
+        (_rates(RATE.replace("2026-01-01T00:00:00Z", "2026")), "rate 1, from: cannot read '2026' as a time"),
+        (_rates(RATE.replace("2026-01-01T00:00:00Z", "0")), "rate 1, from: cannot read '0' as a time"),
+        (_rates(RATE.replace("2026-01-01T00:00:00Z", "20260101")), "rate 1, from: cannot read '20260101' as a time"),
+        (_rates(RATE.replace("}", ", to: 1767196800}")), "rate 1, to: cannot read '1767196800' as a time"),
         (_rates(RATE.replace("}", ", to: 2025-01-01T00:00:00Z}")), "rate 1: cannot use a period that ends at"),
         (_rates(RATE.replace("}", ", project: p}")), "rate 1: cannot use the project 'p' without its tenant"),
         (_rates(RATE.replace("}", ", tenant: [acme]}")), "rate 1: cannot use ['acme'] as a tenant"),
@@ -171,8 +181,8 @@ def test_a_sku_is_of_the_table_or_one_that_a_card_reports(tmp_path: Path, sku: s
         *(
             (
                 _rates(
-                    f'{{dimension: vram, sku: "*", price: "1", unit: GiB-hour, basis: {basis}, from: 0}}',
-                    '{dimension: vram_overuse, sku: h100-80g, price: "1", unit: GiB-hour, from: 0}',
+                    f'{{dimension: vram, sku: "*", price: "1", unit: GiB-hour, basis: {basis}, from: {SINCE}}}',
+                    '{dimension: vram_overuse, sku: h100-80g, price: "1", unit: GiB-hour, from: 2026-01-01T00:00:00Z}',
                 ),
                 "rates: cannot price vram_overuse beside vram with basis max or used, which hold it already",
             )
@@ -188,8 +198,8 @@ def test_a_mistake_is_named_with_its_place_and_its_remedy(tmp_path: Path, text: 
 
 def test_overuse_has_its_own_price_beside_what_was_granted(tmp_path: Path) -> None:
     text = _rates(
-        '{dimension: vram, sku: "*", price: "1", unit: GiB-hour, basis: granted, from: 0}',
-        '{dimension: vram_overuse, sku: "*", price: "1", unit: GiB-hour, from: 0}',
+        '{dimension: vram, sku: "*", price: "1", unit: GiB-hour, basis: granted, from: 2026-01-01T00:00:00Z}',
+        '{dimension: vram_overuse, sku: "*", price: "1", unit: GiB-hour, from: 2026-01-01T00:00:00Z}',
     )
     assert len(_read(tmp_path, text).rates) == 2
 
@@ -233,8 +243,7 @@ def test_times_keep_the_offset_they_were_written_with(tmp_path: Path) -> None:
         ("2026-01-01T00:00:00+08:00", 1_767_196_800),
         ('"2026-01-01T00:00:00+08:00"', 1_767_196_800),
         ("2026-01-01 00:00:00+08:00", 1_767_196_800),
-        ("1767196800", 1_767_196_800),
-        ("0", 0),
+        ("1970-01-01T00:00:00Z", 0),
     ):
         rate = _read(tmp_path, _rates(re.sub(r"from: .*}", f"from: {written}}}", RATE))).rates[0]
         assert rate.start_us == epoch_s * 1_000_000

@@ -95,6 +95,22 @@ def test_new_rates_are_added_and_open_ones_ended(load: Callable[..., Any], show:
     assert sorted(show().rates, key=lambda each: each.rate_id) == list(changed.rates)
 
 
+def test_a_rate_says_when_it_was_last_written(ledger: Database, operator: Principal) -> None:
+    """So that hours that were rated before that are rated again; a rate that stays as it is keeps its time."""
+
+    def load_at(now_us: int, *rates_: Rate) -> dict[str, int]:
+        with ledger.write() as connection:
+            load_book(connection, operator, _book(*rates_), now_us=now_us)
+            found = connection.execute(select(rates.c.rate_id, rates.c.changed_us).where(rates.c.book == "partner"))
+            return {row.rate_id: row.changed_us for row in found}
+
+    kept, vram = _rate("rate_1", tenant="acme"), _rate("rate_2", dimension="vram")
+    assert load_at(5, kept, vram) == {"rate_1": 5, "rate_2": 5}
+    assert load_at(6, kept, vram) == {"rate_1": 5, "rate_2": 5}
+    ended = replace(vram, end_us=(HOUR_S + 60) * US)
+    assert load_at(7, kept, ended, _rate("rate_3")) == {"rate_1": 5, "rate_2": 7, "rate_3": 7}
+
+
 def test_a_rate_that_is_left_out_stays(load: Callable[..., Any], show: Callable[[], PriceBook]) -> None:
     """A book is append-only: what it once said ends by a `to`, and not by being deleted from a file."""
     load(_book(_rate(), _rate("rate_2", dimension="vram")))
@@ -120,13 +136,22 @@ def test_a_rate_that_was_loaded_by_mistake_can_be_withdrawn(
         (
             _book(_rate(), currency="USD"),
             ConflictError,
-            "cannot change the currency or gap rules of the book 'partner'",
+            "cannot change the book 'partner', currency from 'CNY' to 'USD': load it under another name",
         ),
-        (_book(_rate(), gaps=GapRules(9)), ConflictError, "cannot change the currency or gap rules"),
+        (
+            _book(_rate(), gaps=GapRules(9, GapPolicy.ON_RECORD)),
+            ConflictError,
+            "cannot change the book 'partner', bridge_seconds from 3 to 9, host_unreachable from 'free' to 'on_record'",
+        ),
         (_book(_rate(), _rate("rate_2", "3")), InputError, "cannot use two rates for 'gpu' of '\\*'"),
         (_book(_rate("rate_2", "3", HOUR_S + 60)), InputError, "cannot use two rates for 'gpu'"),
         (_book(_rate("rate_2", "3", HOUR_S - 60)), InputError, "cannot use two rates for 'gpu'"),
         (_book(_rate("rate_2", tenant="nobody")), NotFoundError, "cannot price for the tenant 'nobody'"),
+        (
+            _book(replace(_rate("rate_2", tenant="acme"), project="r")),
+            NotFoundError,
+            "cannot price for the project 'r' of 'acme': there is none of that name; run `gputab tenant project`",
+        ),
         (
             _book(_rate("rate_2", "3", dimension="vram"), _rate("rate_3", "4", dimension="vram")),
             InputError,
@@ -167,13 +192,14 @@ def test_d50_a_rate_is_not_ended_under_the_charges_that_stand_on_it(
     make_rate: Callable[..., Rate],
     recorded: Callable[..., RecordedObservations],
     use_of: Callable[..., list[Any]],
+    at: Callable[[float], int],
     end: int,
     is_refused: bool,
 ) -> None:
     """metering.md D50: what was billed in an hour keeps its price; the end may be the next hour's beginning."""
     put_grants(make_grant(0, 600))
     rater = make_rater(recorded(use_of(range(3_600)), 3_700))
-    list(rate_period(ledger, operator, rater, Period(HOUR_S * US, (HOUR_S + 60) * US), (HOUR_S + 4_000) * US))
+    list(rate_period(ledger, operator, rater, Period(HOUR_S * US, (HOUR_S + 60) * US), at(4_000)))
     with ledger.write() as connection:
         book = load_named_book(connection, operator, "retail")
         ended = replace(book, rates=tuple(replace(each, end_us=(HOUR_S + end) * US) for each in book.rates))
@@ -194,7 +220,10 @@ def test_books_do_not_mix(ledger: Database, load: Callable[..., Any], operator: 
 
 
 def test_a_book_that_is_not_there_is_named_with_those_that_are(ledger: Database, operator: Principal) -> None:
-    with ledger.read() as connection, pytest.raises(NotFoundError, match=r"'nothing': loaded are retail$"):
+    with (
+        ledger.read() as connection,
+        pytest.raises(NotFoundError, match=r"'nothing': loaded are retail; run `gputab prices load`$"),
+    ):
         load_named_book(connection, operator, "nothing")
 
 

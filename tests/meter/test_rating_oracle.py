@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from domain.grants import Grant, GrantKind
 from domain.period import Period
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis
+from domain.series import COLLECTOR_LATENESS
 from domain.tenants import Tenant
 from meter.charges import Charge
 from meter.evidence import make_evidence
@@ -44,8 +45,12 @@ class World:
 
     # Device -> second -> "lost", "up" (sampled, but its memory was not read), or bytes used.
     devices: dict[tuple[str, str], dict[int, Any]]
+    # Whether the node proves who uses what; else all of it is "unattributed".
+    proves_owners: bool
     grants: list[dict[str, Any]]
     heard: list[tuple[int, int]]
+    # Seconds in which the collector ticked, whatever the cards said.
+    ticks: frozenset[int]
     zone: str
     # From microsecond on: the book in force, by its name.
     assigned: list[tuple[int, str]]
@@ -116,8 +121,10 @@ def _worlds(draw: st.DrawFn) -> World:
     assigned = [(draw(_micros), draw(st.sampled_from(["first", "second"])))] if draw(st.booleans()) else []
     return World(
         devices=devices,
+        proves_owners=draw(st.integers(0, 3)) > 0,
         grants=[draw(_grants(number)) for number in range(draw(st.integers(1, 4)))],
         heard=[tuple(sorted((draw(_seconds), draw(_seconds)))) for _ in range(draw(st.integers(0, 2)))],  # type: ignore[misc]
+        ticks=draw(st.frozensets(_seconds, max_size=10)),
         zone=draw(st.sampled_from(["UTC", "Asia/Kathmandu"])),
         assigned=[always, *assigned] if draw(st.booleans()) else assigned,
         gaps={
@@ -182,7 +189,10 @@ def _figures(charge: Charge) -> tuple[int | None, ...]:
 
 
 def _samples_of(world: World) -> list[tuple[str, str, str, str, int, float]]:
-    rows: list[tuple[str, str, str, str, int, float]] = []
+    tick = COLLECTOR_LATENESS.name
+    rows: list[tuple[str, str, str, str, int, float]] = [
+        (tick, "", "", "", BASE_S + offset, 0.001) for offset in world.ticks
+    ]
     for (gpu, mig), seconds in world.devices.items():
         for offset, what in seconds.items():
             second = BASE_S + offset
@@ -190,8 +200,9 @@ def _samples_of(world: World) -> list[tuple[str, str, str, str, int, float]]:
             if isinstance(what, int):
                 rows.append(("gpu_memory_used_bytes", gpu, mig, "", second, what))
                 # Every allocation on the device is proved to use half of what the device does.
-                owners = {each["allocation"] for each in world.grants if each["gpu_uuid"] == gpu}
-                rows += [("gpu_owner_memory_bytes", gpu, mig, f"alloc:{name}", second, what // 2) for name in owners]
+                owners = {f"alloc:{each['allocation']}" for each in world.grants if each["gpu_uuid"] == gpu}
+                names = owners if world.proves_owners else {"unattributed"}
+                rows += [("gpu_owner_memory_bytes", gpu, mig, name, second, what // 2) for name in names]
     return rows
 
 
@@ -208,9 +219,13 @@ def _presence(world: World, gpu: str, mig: str, second: int) -> str:
         what = _reading(world, gpu, mig, second)
         if what != "hole":
             return "lost" if what == "lost" else "sampled"
-    if any(second in readings for readings in world.devices.values()):
+    if second in world.ticks or any(second in readings for readings in world.devices.values()):
         return "absent"
+    # A heartbeat, a tick and a sample, of whatever device and of one that is lost, are signs of life for ten seconds.
     if any(first <= second < last + CONTACT_S for first, last in world.heard):
+        return "collector_down"
+    signs = world.ticks.union(*world.devices.values())
+    if any(second - before in signs for before in range(1, CONTACT_S)):
         return "collector_down"
     return "host_unreachable"
 
@@ -246,7 +261,9 @@ def _used(world: World, grant: Grant, second: int) -> int | None:
     if not isinstance(what, int):
         return None
     is_part = grant.kind is GrantKind.SHARE or (grant.kind is GrantKind.MIG and grant.mig_uuid is None)
-    return what // 2 if is_part else what
+    if not is_part:
+        return what
+    return what // 2 if world.proves_owners else None
 
 
 def _in_force(book: PriceBook, dimension: str, grant: Grant, at_us: int) -> Rate | None:

@@ -11,7 +11,7 @@ from domain.clock import FrozenClock, SystemClock
 from domain.errors import UnavailableError
 from domain.grants import Grant
 from domain.samples import SampleRun
-from domain.series import CATALOGUE, COLLECTOR_COMPLETE_UNTIL
+from domain.series import CATALOGUE, COLLECTOR_CLOCK_SKEW, COLLECTOR_COMPLETE_UNTIL, COLLECTOR_LATENESS
 from machine.process import free_port
 from meter.evidence import CONTEXT_S
 from meter.observations import SAMPLE_COLUMNS, RecordedObservations
@@ -67,10 +67,14 @@ def test_samples_come_back_as_the_meter_takes_them(
         ("gpu_busy_ratio", {"gpu_uuid": "GPU-1", "mig_uuid": "MIG-1"}, [first], [0.25]),
         ("gpu_up", {"gpu_uuid": "GPU-1"}, [first], [0]),
         ("gpu_temperature_celsius", {"gpu_uuid": "GPU-1"}, [first], [60]),
+        (COLLECTOR_LATENESS.name, {}, [first, first + 3], [0.25, 0.25]),
+        (COLLECTOR_COMPLETE_UNTIL.name, {}, [first], [first]),
     )
     frame = stored.samples(unique_node, first, first + 3)
     assert frame.schema == pl.Schema(SAMPLE_COLUMNS)
     assert sorted(frame.rows()) == [
+        # That the collector looked, also where no card answers.
+        (COLLECTOR_LATENESS.name, "", "", "", first, 0.25),
         ("gpu_busy_ratio", "GPU-1", "MIG-1", "", first, 0.25),
         *(("gpu_memory_used_bytes", "GPU-1", "", "", first + n, float(2**52 + 1)) for n in range(3)),
         ("gpu_owner_memory_bytes", "GPU-1", "", 'alloc:"a1"', first, 7.0),
@@ -94,12 +98,33 @@ def test_the_mark_is_the_latest_that_was_said(
     assert stored.complete_until_s(unique_node) == now_s - 40_001
 
 
+def test_the_skew_of_an_hour_is_the_largest_of_it_to_either_side(
+    push: Callable[..., None], stored: StoredObservations, unique_node: str, now_s: int
+) -> None:
+    """Of the half-open stretch: what was measured in its first second counts, what was after its last does not."""
+    start, end = now_s - 7_200, now_s - 3_600
+    name = COLLECTOR_CLOCK_SKEW.name
+    assert stored.clock_skew_s(unique_node, start, end) is None
+    push((name, {}, [start - 1, end], [8.0, -9.0]))
+    assert stored.clock_skew_s(unique_node, start, end) is None
+    push((name, {}, [start + 60, start + 120], [0.25, -0.5]))
+    assert stored.clock_skew_s(unique_node, start, end) == 0.5
+    push((name, {}, [start], [-2.5]))
+    assert stored.clock_skew_s(unique_node, start, end) == 2.5
+    push((name, {}, [end - 1], [3.5]))
+    assert stored.clock_skew_s(unique_node, start, end) == 3.5
+
+
 def test_a_server_that_is_down_is_not_an_empty_one(unique_node: str, now_s: int) -> None:
     """metering.md C38: one line with the address; a window is never taken for empty."""
     url = f"http://127.0.0.1:{free_port()}"
     with Reader(url) as reader:
         stored = StoredObservations(url, reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
-        for ask in (lambda: stored.samples(unique_node, 0, 1), lambda: stored.complete_until_s(unique_node)):
+        for ask in (
+            lambda: stored.samples(unique_node, 0, 1),
+            lambda: stored.complete_until_s(unique_node),
+            lambda: stored.clock_skew_s(unique_node, 0, 1),
+        ):
             with pytest.raises(UnavailableError, match=url) as refused:
                 ask()
             assert "\n" not in str(refused.value)

@@ -66,15 +66,59 @@ def test_where_nothing_was_granted_there_is_no_row(
 
 
 def test_where_there_is_no_device_use_is_null_and_not_nothing(ask: AskUsage, make_grant: Callable[..., Grant]) -> None:
-    """A card that was never sampled has 0; a group in which one grant has a device has that one's."""
+    """A card that was never sampled was covered for 0 s, and of what it used nothing is known."""
     record, card = make_grant(0, 10, gpu_uuid=None, node="", project="q"), make_grant(0, 10)
     rows = {
         row.group["project"]: (row.used_vram_byte_seconds, row.covered_seconds)
         for row in ask([record, card], 0, 60, "project")
     }
-    assert rows == {"q": (None, None), "p": (0, 0)}
+    assert rows == {"q": (None, None), "p": (None, 0)}
     (both,) = ask([record, card], 0, 60)
-    assert (both.granted_seconds, both.used_vram_byte_seconds, both.covered_seconds) == (20, 0, 0)
+    assert (both.granted_seconds, both.used_vram_byte_seconds, both.covered_seconds) == (20, None, 0)
+
+
+def test_seconds_in_which_vram_was_not_read_are_not_covered_and_not_zero(
+    ask: AskUsage, make_grant: Callable[..., Grant], use_of: Callable[..., list[Any]]
+) -> None:
+    """A card that was up and did not tell its memory, as vGPU hosts do; where it told for a while, that counts."""
+    up = [("gpu_up", "GPU-1", "", "", second, 1.0) for second in range(60)]
+    (row,) = ask([make_grant(0, 60)], 0, 60, rows=up)
+    assert (row.used_vram_byte_seconds, row.covered_seconds) == (None, 0)
+    (row,) = ask([make_grant(0, 60)], 0, 60, rows=[*up, *use_of(range(10, 20), 0)])
+    assert (row.used_vram_byte_seconds, row.covered_seconds) == (0, 10)
+    # A group has the use of those of its grants whose memory was read.
+    grants = [make_grant(0, 60), make_grant(0, 60, allocation="a2", gpu_uuid="GPU-2")]
+    (row,) = ask(grants, 0, 60, rows=[*up, *use_of(range(5), GIB, gpu="GPU-2")])
+    assert (row.used_vram_byte_seconds, row.covered_seconds) == (5 * GIB, 5)
+
+
+def test_a_share_is_covered_where_owners_were_told_apart(
+    ask: AskUsage, make_grant: Callable[..., Grant], use_of: Callable[..., list[Any]]
+) -> None:
+    """An owner without a line then used nothing; "unattributed" alone says nothing of anybody."""
+    share = make_grant(0, 60, kind=GrantKind.SHARE, compute_units=500)
+    rows = [
+        *use_of(range(60), 9 * GIB),
+        *use_of(range(30), 9 * GIB, owner="unattributed"),
+        *use_of(range(30, 40), 2 * GIB, owner="alloc:a1"),
+        *use_of(range(40, 50), 2 * GIB, owner="alloc:other"),
+    ]
+    (row,) = ask([share], 0, 60, rows=rows)
+    assert (row.used_vram_byte_seconds, row.covered_seconds) == (10 * 2 * GIB, 20)
+    (row,) = ask([share], 0, 30, rows=rows)
+    assert (row.used_vram_byte_seconds, row.covered_seconds) == (None, 0)
+
+
+def test_a_mig_instance_is_covered_by_its_own_readings(
+    ask: AskUsage, make_grant: Callable[..., Grant], use_of: Callable[..., list[Any]]
+) -> None:
+    """Whatever the card and the other instances say."""
+    size = {"kind": GrantKind.MIG, "compute_units": 16, "compute_units_total": 132, "vram_bytes": 10 * GIB}
+    rows = [*use_of(range(60), 30 * GIB), *use_of(range(10), 3 * GIB, mig="MIG-1"), *use_of(range(60), mig="MIG-2")]
+    (row,) = ask([make_grant(0, 60, mig_uuid="MIG-1", **size)], 0, 60, rows=rows)
+    assert (row.used_vram_byte_seconds, row.covered_seconds) == (10 * 3 * GIB, 10)
+    (row,) = ask([make_grant(0, 60, mig_uuid="MIG-3", **size)], 0, 60, rows=rows)
+    assert (row.used_vram_byte_seconds, row.covered_seconds) == (None, 0)
 
 
 def test_groups_are_what_grants_say(ask: AskUsage, make_grant: Callable[..., Grant]) -> None:
@@ -208,8 +252,9 @@ def test_usage_of_whole_hours_is_what_their_charges_say(
     use_of: Callable[..., list[Any]],
     words: list[dict[str, Any]],
 ) -> None:
-    """Granted and covered seconds agree with the ledger, whatever is billed of them."""
-    grants, rows = _make(make_grant, words), use_of(range(0, SPAN_S, 7), 5 * GIB)
+    """Granted and covered seconds agree with those of VRAM in the ledger, whatever is billed of them."""
+    up = [("gpu_up", "GPU-1", "", "", second, 1.0) for second in range(0, SPAN_S, 5)]
+    grants, rows = _make(make_grant, words), [*up, *use_of(range(0, SPAN_S, 7), 5 * GIB)]
     granted: Counter[str] = Counter()
     covered: Counter[str] = Counter()
     for hour in range(0, 2 * SPAN_S, 3_600):
@@ -217,7 +262,7 @@ def test_usage_of_whole_hours_is_what_their_charges_say(
             of_node = [each for each in grants if each.is_record_only is is_record]
             evidence = observe([] if is_record else rows, start=hour, end=hour + 3_600)
             for charge in rate(evidence, of_node, tenants, make_book()):
-                if charge.dimension == "gpu":
+                if charge.dimension == "vram":
                     granted[charge.allocation] += charge.granted_seconds
                     covered[charge.allocation] += charge.covered_seconds or 0
     found = {row.group["allocation"]: row for row in ask(grants, 0, 2 * SPAN_S, "allocation", rows)}

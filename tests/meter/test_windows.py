@@ -7,20 +7,22 @@ from typing import Any
 
 import polars as pl
 import pytest
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from domain.errors import UnavailableError
 from domain.grants import Grant
+from domain.inventory import CONTACT_SECONDS
 from domain.period import Period
+from domain.series import COLLECTOR_LATENESS
 from meter.charges import Charge
 from meter.evidence import CONTEXT_S
-from meter.ledger_store import NO_NODE, load_charges
+from meter.ledger_store import NO_NODE, load_charges, load_windows
 from meter.observations import RecordedObservations
 from meter.windows import Outcome, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 from store.tables.billing import evidence, windows
-from store.tables.capacity import node_contacts, nodes
+from store.tables.capacity import device_periods, node_contacts, nodes
 
 US = 1_000_000
 HOUR_US = 3_600 * US
@@ -28,6 +30,8 @@ Recorded = Callable[..., RecordedObservations]
 MakeRater = Callable[..., WindowRater]
 Everything = Callable[[], dict[str, Any]]
 DONE = 3_600 + CONTEXT_S
+# Seconds after a last sample in which the node still counts as heard from, and is billed.
+TAIL = CONTACT_SECONDS - 1
 
 
 @pytest.fixture
@@ -125,7 +129,7 @@ def test_what_is_drawn_while_it_fills_is_replaced_and_not_added_to(
         amounts.append(sum(each.amount_nano for each in _charges(ledger)))
         assert len(_charges(ledger)) == 2
     assert amounts[0] < amounts[1]
-    assert _gpu_seconds(ledger) == 3_500
+    assert _gpu_seconds(ledger) == 3_500 + TAIL
 
 
 @pytest.mark.usefixtures("granted")
@@ -158,14 +162,14 @@ def test_late_samples_make_a_new_revision_and_keep_the_old_file(
     first = pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
     (old_file,) = (tmp_path / "evidence").rglob("*.parquet")
     old_bytes = old_file.read_bytes()
-    assert _gpu_seconds(ledger) == 1_000
+    assert _gpu_seconds(ledger) == 1_000 + TAIL
 
     second = pass_at(recorded(use_of(range(2_000)), DONE), 3_800)
     assert first.window is not None
     assert second.window is not None
     assert (first.window.revision, second.window.revision) == (1, 2)
     assert first.window.evidence_digest != second.window.evidence_digest
-    assert _gpu_seconds(ledger) == 2_000
+    assert _gpu_seconds(ledger) == 2_000 + TAIL
     assert old_file.read_bytes() == old_bytes
     with ledger.read() as connection:
         kept = connection.execute(select(evidence).order_by(evidence.c.revision)).all()
@@ -223,7 +227,7 @@ def test_a_grant_that_comes_to_light_after_settling_is_billed_by_the_frozen_evid
     result = pass_at(recorded([], DONE), 3_800)
     assert result.window is not None
     assert (result.window.revision, result.kept_frozen) == (1, True)
-    assert _gpu_seconds(ledger) == 1_600
+    assert _gpu_seconds(ledger) == 1_600 + TAIL
 
 
 @pytest.mark.usefixtures("granted")
@@ -262,6 +266,9 @@ class _Down:
             raise UnavailableError(f"cannot query samples of {node!r}: the store does not answer")
         return self._complete_until_s
 
+    def clock_skew_s(self, node: str, start_s: int, end_s: int) -> float | None:
+        raise UnavailableError(f"cannot query samples of {node!r}: the store does not answer")
+
 
 @pytest.mark.usefixtures("granted")
 @pytest.mark.parametrize("is_settled", [False, True])
@@ -285,7 +292,7 @@ def test_a_store_that_is_down_is_not_taken_for_an_empty_one(
             pass_at(_Down(hour_s + DONE if answers else None), now)
         assert everything() == before
     pass_at(recorded(use_of(range(2_000)), DONE), 100 * 3_600)
-    assert _gpu_seconds(ledger) == 2_000
+    assert _gpu_seconds(ledger) == 2_000 + TAIL
 
 
 class _DiesAtWrite(Database):
@@ -324,7 +331,7 @@ def test_a_kill_between_evidence_and_ledger_costs_only_the_pass(
     result = pass_at(recorded(use_of(range(later)), DONE), 3_900)
     assert result.window is not None
     assert (result.outcome, result.window.revision) == (Outcome.SETTLED, revision)
-    assert _gpu_seconds(ledger) == later
+    assert _gpu_seconds(ledger) == later + TAIL
     after = everything()
     pass_at(recorded(use_of(range(later)), DONE), 4_000)
     assert everything() == after
@@ -402,6 +409,150 @@ def test_a_window_counts_what_no_rate_covers_and_what_does_not_add_up(
     result = pass_at(recorded(use_of(range(3_600)), DONE), 3_700)
     assert result.window is not None
     assert (result.window.residual_compute, result.window.residual_vram) == (None, None)
+
+
+def test_a_card_that_moves_while_it_is_held_leaves_no_residual(
+    ledger: Database,
+    pass_at: Callable[..., WindowResult],
+    make_samples: Callable[..., pl.DataFrame],
+    use_of: Callable[..., list[Any]],
+    put_grants: Callable[..., None],
+    make_grant: Callable[..., Grant],
+    hour_s: int,
+) -> None:
+    """From n1 to n2 in the middle of the hour, and back for its last minutes; nobody ended the grant."""
+    put_grants(make_grant())
+    moves = [(0, 1_800, "n1"), (1_800, 3_000, "n2"), (3_000, None, "n1")]
+    with ledger.write() as connection:
+        inventory_us = (hour_s + 7_200) * US
+        connection.execute(insert(nodes).values(node="n2", created_us=0, inventory_us=inventory_us))
+        is_moved = device_periods.c.gpu_uuid == "GPU-1"
+        card = dict(connection.execute(select(device_periods).where(is_moved)).mappings().one())
+        del card["device_period_id"]
+        connection.execute(delete(device_periods).where(is_moved))
+        for start, end, node in moves:
+            period = {"start_us": (hour_s + start) * US, "end_us": None if end is None else (hour_s + end) * US}
+            connection.execute(insert(device_periods).values(**{**card, **period, "node": node}))
+    samples = {
+        "n1": make_samples([*use_of(range(1_800)), *use_of(range(3_000, 3_600)), *use_of(range(3_600), gpu="GPU-2")]),
+        "n2": make_samples(use_of(range(1_800, 3_000))),
+    }
+    observations = RecordedObservations(samples, dict.fromkeys(samples, hour_s + DONE))
+    for node in samples:
+        result = pass_at(observations, 3_700, node=node)
+        assert result.window is not None
+        assert (result.window.residual_compute, result.window.residual_vram) == (0, 0)
+    # It is billed by the node that its record names, and was seen there for 40 minutes.
+    assert _gpu_seconds(ledger) == 2_400
+    # Who holds it by the name of its new node holds it a second time.
+    put_grants(make_grant(1_800, 3_000, allocation="a2", node="n2"))
+    for node, seconds in (("n1", 0), ("n2", 1_200)):
+        result = pass_at(observations, 3_800, node=node)
+        assert result.window is not None
+        assert result.window.residual_compute == seconds * 1_000
+
+
+@pytest.mark.usefixtures("granted")
+@pytest.mark.parametrize(
+    ("skew", "settles"),
+    [(None, True), (0.0, True), (0.6, True), (2.0, True), (2.001, False), (86_400.0, False)],
+)
+def test_a_window_of_a_node_whose_clock_is_wrong_waits_for_somebody_to_look(
+    pass_at: Callable[..., WindowResult],
+    recorded: Recorded,
+    use_of: Callable[..., list[Any]],
+    skew: float | None,
+    settles: bool,
+) -> None:
+    """Design 4.2: above two seconds it does not settle by itself; it is rated, and settles at the deadline."""
+    observations = recorded(use_of(range(3_600)), DONE, skew)
+    result = pass_at(observations, 3_700)
+    assert result.outcome is (Outcome.SETTLED if settles else Outcome.OPEN)
+    assert sum(each.measured_seconds for each in result.charges if each.dimension == "gpu") == 3_600
+    assert pass_at(observations, 73 * 3_600).outcome is Outcome.SETTLED
+
+
+@pytest.mark.usefixtures("granted")
+def test_what_is_known_of_a_lost_card_is_not_forgotten_with_its_samples(
+    ledger: Database, pass_at: Callable[..., WindowResult], recorded: Recorded, everything: Everything, hour_s: int
+) -> None:
+    """It was lost all the hour, so nothing is billed; when retention has taken that away, heartbeats alone would."""
+    with ledger.write() as connection:
+        heard = {"start_us": hour_s * US, "end_us": (hour_s + 3_600) * US}
+        connection.execute(insert(node_contacts).values(node="n1", **heard))
+    lost = [("gpu_up", "GPU-1", "", "", second, 0.0) for second in range(-30, 3_630)]
+    pass_at(recorded(lost, DONE), 3_700)
+    assert _gpu_seconds(ledger) == 0
+    before = everything()
+    assert pass_at(recorded([], DONE), 3_800).kept_frozen
+    assert everything() == before
+
+
+@pytest.mark.usefixtures("granted")
+def test_memory_that_the_store_has_lost_since_does_not_take_overuse_off_a_bill(
+    ledger: Database,
+    pass_at: Callable[..., WindowResult],
+    recorded: Recorded,
+    use_of: Callable[..., list[Any]],
+    everything: Everything,
+) -> None:
+    """As many seconds were sampled as before, but of one series less is left."""
+    up = [("gpu_up", "GPU-1", "", "", second, 1.0) for second in range(3_600)]
+    pass_at(recorded([*up, *use_of(range(3_600), 25 * 2**30)], DONE), 3_700)
+    before = everything()
+    for rows in (up, [*up, *use_of(range(1_000), 25 * 2**30)]):
+        result = pass_at(recorded(rows, DONE), 3_800)
+        assert result.kept_frozen
+        assert everything() == before
+
+
+@pytest.mark.usefixtures("granted")
+@pytest.mark.parametrize(("ticks", "free"), [(True, 3_000), (False, 0)])
+def test_the_only_card_of_a_node_that_hangs_is_not_billed_while_the_collector_looks(
+    ledger: Database,
+    pass_at: Callable[..., WindowResult],
+    recorded: Recorded,
+    use_of: Callable[..., list[Any]],
+    hour_s: int,
+    ticks: bool,
+    free: int,
+) -> None:
+    """Without a tick there was no collector: the node was heard from, so its card is on record."""
+    with ledger.write() as connection:
+        heard = {"start_us": hour_s * US, "end_us": (hour_s + 3_600) * US}
+        connection.execute(insert(node_contacts).values(node="n1", **heard))
+        connection.execute(delete(device_periods).where(device_periods.c.gpu_uuid == "GPU-2"))
+    rows = use_of(range(600))
+    if ticks:
+        rows += [(COLLECTOR_LATENESS.name, "", "", "", second, 0.001) for second in range(DONE)]
+    result = pass_at(recorded(rows, DONE), 3_700)
+    assert {each.free_seconds for each in result.charges} == {free}
+    assert _gpu_seconds(ledger) == 3_600 - free
+
+
+@pytest.mark.usefixtures("granted")
+def test_a_window_says_by_the_ledgers_clock_when_it_was_read(
+    ledger: Database,
+    pass_at: Callable[..., WindowResult],
+    recorded: Recorded,
+    use_of: Callable[..., list[Any]],
+    at: Callable[[float], int],
+) -> None:
+    """Before its samples were, which may take a while; the pass itself goes by the time that it was told."""
+
+    class TakesLong(RecordedObservations):
+        def samples(self, node: str, start_s: int, end_s: int) -> pl.DataFrame:
+            at(90_000)
+            return super().samples(node, start_s, end_s)
+
+    read_us = at(50_000)
+    quick = recorded(use_of(range(3_600)), DONE)
+    slow = TakesLong({"n1": quick.samples("n1", 0, 2**40)}, {"n1": quick.complete_until_s("n1") or 0})
+    result = pass_at(slow, 3_700)
+    assert result.window is not None
+    assert result.window.rated_us == read_us
+    with ledger.read() as connection:
+        assert load_windows(connection, Principal.local_operator()) == [result.window]
 
 
 @pytest.mark.usefixtures("granted")

@@ -83,6 +83,7 @@ def two_tenants(database: Database) -> Database:
                     compute_units_total=1_000,
                     vram_bytes=24 * 2**30,
                     start_us=NOW_US,
+                    changed_us=NOW_US,
                 )
             )
     return database

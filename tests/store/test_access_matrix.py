@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Connection
 
 from domain.errors import AccessError, NotFoundError
-from domain.period import Period
+from domain.period import HOUR_US, Period
 from domain.prices import GapRules, PriceBook
-from meter import invoice_store, ledger_store, price_store
+from meter import backlog_store, invoice_store, ledger_store, price_store, record_store
 from meter.ledger_store import Window
 from store import access, capacity, tenants
 from store.access import Principal, Role
@@ -21,10 +21,11 @@ from store.database import Database
 ROOT = Path(__file__).parents[2]
 ALL = Period(0, 2**62)
 NOW_US = 1_772_359_200_000_000
+HOUR = Period(NOW_US, NOW_US + HOUR_US)
 STAFF = {Role.OPERATOR, Role.BILLING}
 EVERYBODY = {*STAFF, Role.TENANT}
 
-WINDOW = Window("n1", NOW_US, "open", NOW_US, 0, None, None, None, 0)
+WINDOW = Window("n1", NOW_US, "open", NOW_US, 0, None, None, None, 0, None)
 BOOK = PriceBook("retail", "CNY", GapRules(), ())
 
 # Function -> (who may call it, further arguments). Whatever is not here makes the first test below fail.
@@ -50,9 +51,11 @@ MATRIX: dict[Callable[..., Any], tuple[set[Role], dict[str, Any]]] = {
     ledger_store.load_frozen: (STAFF, {"window": WINDOW}),
     ledger_store.save_window: (STAFF, {"window": WINDOW, "its_charges": [], "frozen": None}),
     ledger_store.load_charges: (EVERYBODY, {}),
-    ledger_store.nodes_to_meter: (STAFF, {}),
-    ledger_store.busy_periods: (STAFF, {"node": "n1"}),
-    ledger_store.hours_to_rate: (STAFF, {"node": "n1", "now_us": NOW_US}),
+    ledger_store.rated_nodes: (STAFF, {}),
+    ledger_store.inventory_us: (STAFF, {"node": "n1"}),
+    backlog_store.due_windows: (STAFF, {}),
+    backlog_store.windows_of: (STAFF, {"period": ALL}),
+    record_store.read_record: (STAFF, {"node": "n1", "hour": HOUR}),
     price_store.load_book: (STAFF, {"book": BOOK, "now_us": NOW_US}),
     price_store.load_books: (STAFF, {}),
     price_store.load_named_book: (STAFF, {"book": "retail"}),
@@ -62,8 +65,8 @@ MATRIX: dict[Callable[..., Any], tuple[set[Role], dict[str, Any]]] = {
         {"tenant": "acme", "first_date": "2026-03-01", "last_date": "2026-03-31"},
     ),
 }
-# authenticate makes the principal, record writes down what one did, now_us reads a clock.
-ASKS_NOBODY = {"authenticate", "record", "now_us"}
+# authenticate makes the principal, record writes down what one did, now_us reads a clock, serialize waits for a turn.
+ASKS_NOBODY = {"authenticate", "record", "now_us", "serialize"}
 PRINCIPALS = {
     Role.OPERATOR: Principal("p", Role.OPERATOR),
     Role.BILLING: Principal("p", Role.BILLING),

@@ -1,12 +1,16 @@
 """Facts of grants and devices: which rows meet a period, and how an open one is read."""
 
+from typing import Any
+
 import pytest
 from sqlalchemy import Connection, insert
 
+from domain.capacity import ShareGrain
 from domain.grants import OPEN_END_US
 from domain.period import Period
 from store.access import Principal
 from store.capacity import (
+    DevicePeriod,
     known_skus,
     load_contacts,
     load_device_periods,
@@ -16,7 +20,7 @@ from store.capacity import (
     load_mig_periods,
 )
 from store.database import Database
-from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods, node_contacts
+from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods, node_contacts, nodes
 
 GRANT = {
     "allocation": "a-acme",
@@ -28,6 +32,7 @@ GRANT = {
     "compute_units": 250,
     "compute_units_total": 1_000,
     "vram_bytes": 5,
+    "changed_us": 0,
 }
 # What meets [100, 200): by its start, by its end, by both, by neither.
 EDGES = [(0, 100, False), (0, 101, True), (199, 300, True), (200, 300, False), (0, None, True), (200, None, False)]
@@ -69,6 +74,87 @@ def test_grants_come_by_node_and_those_without_a_device_apart(ledger: Database, 
     assert by_node == {"n1": [0], "n2": [1], "n3": [], "": [2, 3], None: [0, 1, 2, 3]}
 
 
+def test_grants_come_by_tenant_and_by_card(ledger: Database, operator: Principal) -> None:
+    """Whatever node their record names; of no card and of no tenant there are none."""
+    with ledger.write() as connection:
+        _grant(connection, 0, start_us=0)
+        _grant(connection, 1, start_us=0, node="n2", gpu_uuid="GPU-8")
+        _grant(connection, 2, start_us=0, gpu_uuid=None)
+        _grant(connection, 3, start_us=0, allocation="a-globex", node="n2")
+
+        def found(**asked: Any) -> list[int]:
+            return [each.ordinal for each in load_grants(connection, operator, Period(0, 9), **asked)]
+
+        assert found(gpu_uuids={"GPU-7"}) == [0, 3]
+        assert found(gpu_uuids=["GPU-8", "GPU-7"]) == [0, 1, 3]
+        assert found(gpu_uuids=()) == []
+        assert found(tenant="acme") == [0, 1, 2]
+        assert found(tenant="globex", gpu_uuids={"GPU-7"}) == [3]
+        assert found(tenant="nobody") == []
+        assert found(node="n2", gpu_uuids={"GPU-7"}) == [3]
+
+
+def test_the_periods_of_a_card_are_found_wherever_it_stood(ledger: Database, operator: Principal) -> None:
+    card = {
+        "device_index": 0,
+        "model": "NVIDIA L4",
+        "sku": "l4-24g",
+        "compute_units": 1_000,
+        "vram_total_bytes": 100,
+        "vram_reserved_bytes": 1,
+        "mig_enabled": False,
+        "offered_profiles": "",
+        "changed_us": 0,
+    }
+    with ledger.write() as connection:
+        connection.execute(insert(nodes).values(node="n2", created_us=0))
+        for uuid, node, start_us, end_us in [
+            ("GPU-1", "n1", 0, 50),
+            ("GPU-1", "n2", 50, None),
+            ("GPU-2", "n1", 0, None),
+            ("GPU-1", "n1", -50, 0),
+        ]:
+            period = {"start_us": start_us, "end_us": end_us}
+            connection.execute(insert(device_periods).values(**card, gpu_uuid=uuid, node=node, **period))
+
+        def found(**asked: Any) -> list[tuple[str, str]]:
+            rows = load_device_periods(connection, operator, Period(0, 99), **asked)
+            return [(each.gpu_uuid, each.node) for each in rows]
+
+        assert found(gpu_uuids={"GPU-1"}) == [("GPU-1", "n1"), ("GPU-1", "n2")]
+        assert found(gpu_uuids={"GPU-1", "GPU-2"}, node="n1") == [("GPU-1", "n1"), ("GPU-2", "n1")]
+        assert found(gpu_uuids=set()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "usable", "grain"),
+    [
+        ({}, 99, None),
+        ({"share_min_milli": 100, "share_min_vram_bytes": 10}, 99, ShareGrain(100, 10)),
+        # The reserve of a card in MIG mode is in the sizes of its instances.
+        ({"mig_enabled": True}, 100, None),
+    ],
+)
+def test_a_card_says_what_of_it_can_be_had(changes: dict[str, Any], usable: int, grain: ShareGrain | None) -> None:
+    values: dict[str, Any] = {
+        "gpu_uuid": "GPU-1",
+        "node": "n1",
+        "device_index": 0,
+        "model": "NVIDIA L4",
+        "sku": "l4-24g",
+        "compute_units": 1_000,
+        "vram_total_bytes": 100,
+        "vram_reserved_bytes": 1,
+        "mig_enabled": False,
+        "offered_profiles": (),
+        "share_min_milli": None,
+        "share_min_vram_bytes": None,
+        "period": Period(0, 9),
+    }
+    device = DevicePeriod(**{**values, **changes})
+    assert (device.usable_vram_bytes, device.share_grain) == (usable, grain)
+
+
 def test_devices_and_what_lies_on_them_are_read_as_they_were(ledger: Database, operator: Principal) -> None:
     with ledger.write() as connection:
         card = {
@@ -81,6 +167,7 @@ def test_devices_and_what_lies_on_them_are_read_as_they_were(ledger: Database, o
             "vram_reserved_bytes": 1,
             "mig_enabled": True,
             "offered_profiles": "1g.10gb,2g.20gb",
+            "changed_us": 0,
         }
         plain = {
             **card,

@@ -24,7 +24,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "collector_down": "on_record",
         "never_ready": "free",
     },
-    "tenant_books": {"tenant": "acme", "book": "retail", "start_us": 0},
+    "tenant_books": {"tenant": "acme", "book": "retail", "start_us": 0, "changed_us": 0},
     "tokens": {
         "token_id": "tok_1",
         "token_hash": "h",
@@ -48,6 +48,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "basis": "max",
         "start_us": 0,
         "end_us": None,
+        "changed_us": 0,
     },
     "nodes": {"node": "n1", "created_us": 0, "inventory_us": None},
     "node_contacts": {"node": "n1", "start_us": 0, "end_us": 0},
@@ -66,6 +67,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "share_min_vram_bytes": 10,
         "start_us": 0,
         "end_us": None,
+        "changed_us": 0,
     },
     "mig_periods": {
         "mig_uuid": "MIG-1",
@@ -107,6 +109,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "vram_bytes": 99,
         "start_us": 0,
         "end_us": None,
+        "changed_us": 0,
     },
     "holds": {
         "gpu_uuid": "GPU-1",
@@ -129,6 +132,8 @@ LEGAL: dict[str, dict[str, Any]] = {
         "residual_compute": None,
         "residual_vram": None,
         "unpriced_seconds": 0,
+        "found_us": 0,
+        "rated_us": None,
     },
     "evidence": {"node": "n1", "start_us": HOUR_US, "revision": 1, "path": "x", "digest": "d", "size_bytes": 1},
     "hour_digests": {"start_us": HOUR_US, "digest": "d", "previous_digest": None},

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, select, text
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError, ProgrammingError
 
 from domain.clock import SystemClock
-from domain.errors import GputabError, InputError, UnavailableError
+from domain.errors import ConflictError, GputabError, InputError, UnavailableError
 from store.database import Database, now_us
 from store.tables.access import tenants
 from store.tables.capacity import nodes
@@ -97,6 +98,41 @@ def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
     ):
         connection.execute(select(tenants)).all()
     database.close()
+
+
+class Refusal(Exception):
+    """What PostgreSQL's driver raises: the server's words and its code (None where there was no server)."""
+
+    def __init__(self, words: str, sqlstate: str | None) -> None:
+        super().__init__(words)
+        self.sqlstate = sqlstate
+
+
+@pytest.mark.parametrize(
+    ("kind", "sqlstate", "words", "error", "said"),
+    [
+        (ProgrammingError, "42P01", 'relation "t" does not exist\nLINE 1', UnavailableError, "run `gputab db upgrade`"),
+        (OperationalError, None, 'FATAL:  database "x" does not exist', UnavailableError, "check `database_url`"),
+        (OperationalError, "40001", "could not serialize access", UnavailableError, "in the way; try again"),
+        (OperationalError, "40P01", "deadlock detected\nDETAIL: x", UnavailableError, "in the way; try again"),
+        (IntegrityError, "23505", "duplicate key value\nDETAIL: x", ConflictError, "another process was faster"),
+        (DataError, None, "text fields cannot contain NUL", InputError, "cannot contain NUL"),
+    ],
+)
+def test_what_postgresql_refuses_is_one_line_of_the_right_class(
+    database: Database, kind: type[DBAPIError], sqlstate: str | None, words: str, error: type[GputabError], said: str
+) -> None:
+    with pytest.raises(error) as refused, database.write():
+        raise kind("SELECT 1", {}, Refusal(words, sqlstate))
+    assert said in str(refused.value)
+    assert str(refused.value).startswith("cannot ")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("kind", "sqlstate"), [(IntegrityError, "23514"), (ProgrammingError, "42601")])
+def test_a_fault_of_ours_stays_one(database: Database, kind: type[DBAPIError], sqlstate: str) -> None:
+    with pytest.raises(kind), database.write():
+        raise kind("SELECT 1", {}, Refusal("x", sqlstate))
 
 
 def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:

@@ -70,9 +70,10 @@ def billed(two_tenants: Database, operator: Principal) -> Database:
                     price="2.20",
                     unit="GPU-hour",
                     start_us=0,
+                    changed_us=0,
                 )
             )
-        window = Window("n1", HOUR_US, "open", HOUR_US + 10_000_000, 0, None, 0, 0, 0)
+        window = Window("n1", HOUR_US, "open", HOUR_US + 10_000_000, 0, None, 0, 0, 0, None)
         other = replace(charge, tenant="globex", allocation="a-globex", rate_id="rate_globex", amount_nano=9)
         save_window(connection, operator, window, [charge, other], None)
     return two_tenants
@@ -81,6 +82,7 @@ def billed(two_tenants: Database, operator: Principal) -> Database:
 # What a query gives, as the tenants whose rows are among it.
 QUERIES: dict[str, Callable[[Connection, Principal], set[str]]] = {
     "grants": lambda c, who: {grant.tenant for grant in load_grants(c, who, ALL)},
+    "grants of cards": lambda c, who: {g.tenant for g in load_grants(c, who, ALL, gpu_uuids=["GPU-0", "GPU-1"])},
     "grants of a node": lambda c, who: {grant.tenant for grant in load_grants(c, who, ALL, node="n1")},
     "tenants": lambda c, who: {tenant.tenant for tenant in load_tenants(c, who)},
     "projects": lambda c, who: {tenant for tenant, _ in load_projects(c, who)},
@@ -120,6 +122,7 @@ def test_a_node_gets_nothing(billed: Database, query: str) -> None:
 def test_naming_another_tenant_does_not_help(billed: Database, acme: Principal) -> None:
     with billed.read() as connection:
         assert load_charges(connection, acme, tenant="globex") == []
+        assert load_grants(connection, acme, ALL, tenant="globex") == []
 
 
 def test_an_invoice_holds_one_tenants_charges(billed: Database, acme: Principal, operator: Principal) -> None:

@@ -9,7 +9,7 @@ from domain.errors import ConflictError, GputabError, InputError, NotFoundError
 from domain.tenants import Tenant
 from store.access import Principal
 from store.database import Database
-from store.tables.access import audit, tenants
+from store.tables.access import audit, tenant_books, tenants
 from store.tables.billing import price_books
 from store.tenants import assign_book, create_project, create_tenant, load_projects, load_tenant, load_tenants
 
@@ -82,6 +82,17 @@ def test_a_tenant_is_rated_by_one_book_after_the_other(with_books: Database, ope
             assign_book(connection, operator, tenant="acme", book=book, start_us=start_us, now_us=NOW_US)
         found = {each.tenant: each.books for each in load_tenants(connection, operator)}
     assert found == {"acme": ((10, "retail"), (20, "partner"), (30, "retail")), "globex": ()}
+
+
+def test_an_assignment_says_when_it_was_said(with_books: Database, operator: Principal) -> None:
+    """Which is not when it begins: hours that were rated before that are rated again."""
+    with with_books.write() as connection:
+        assign_book(connection, operator, tenant="acme", book="retail", start_us=10, now_us=NOW_US)
+        assign_book(connection, operator, tenant="acme", book="partner", start_us=20, now_us=NOW_US + 5)
+        # What is there already was said before.
+        assign_book(connection, operator, tenant="acme", book="partner", start_us=20, now_us=NOW_US + 9)
+        rows = connection.execute(select(tenant_books).order_by(tenant_books.c.start_us)).all()
+    assert [(row.start_us, row.changed_us) for row in rows] == [(10, NOW_US), (20, NOW_US + 5)]
 
 
 def test_assigning_the_same_again_changes_nothing(with_books: Database, operator: Principal) -> None:

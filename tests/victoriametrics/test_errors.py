@@ -1,5 +1,6 @@
 """A server that is down, full, of another kind or of another mind: one line, and the right class of error."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +50,17 @@ def test_a_server_that_is_down_is_one_line_with_the_remedy() -> None:
 def test_an_address_that_is_none_is_an_error_not_a_crash() -> None:
     with Reader("http://127.0.0.1:port") as reader, pytest.raises(UnavailableError, match="set 'victoriametrics_url'"):
         reader.count(ANYTHING, 0, 1)
+
+
+@pytest.mark.parametrize("password", ["s3cret", "s3@cret", "s3/cret", "s3?cret", "s3#cret", "s3:cret"])
+def test_no_part_of_a_password_is_shown(password: str) -> None:
+    """Also of one that is not quoted, which makes another URL of the whole."""
+    with (
+        Pusher(f"http://meter:{password}@127.0.0.1:{free_port()}") as pusher,
+        pytest.raises(UnavailableError) as raised,
+    ):
+        pusher.push(BODY)
+    assert not {"s3", "cret", "s3cret"}.intersection(re.split(r"\W", str(raised.value)))
 
 
 def test_a_query_that_does_not_parse_shows_what_the_server_says(reader: Reader) -> None:

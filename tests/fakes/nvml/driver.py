@@ -9,7 +9,7 @@ import pytest
 
 from domain.units import MIB
 
-SOURCE = Path(__file__).parent / "fake_nvml.c"
+FOLDER = Path(__file__).parent
 
 
 class FakeDriver:
@@ -55,13 +55,12 @@ class FakeDriver:
         self.library.fake_fault(call.encode(), device, code)
 
 
-def build(folder: Path, *flags: str) -> Path:
+def build(folder: Path, *flags: str, source: str = "fake_nvml.c") -> Path:
+    """Compile a driver of this folder into `folder`, under the name by which the bindings load it."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler to build the fake driver")
     target = folder / "libnvidia-ml.so.1"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-stringop-truncation", *flags, "-o", target, SOURCE],
-        check=True,
-    )
+    warnings = ("-Wall", "-Werror", "-Wno-stringop-truncation")
+    subprocess.run([compiler, "-shared", "-fPIC", *warnings, *flags, "-o", target, FOLDER / source], check=True)
     return target

@@ -1,1 +1,0 @@
-"""The service's routes, one file per thing they are about."""
