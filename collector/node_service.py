@@ -43,7 +43,9 @@ class NodeService:
             response = self._client.put(f"{self._base}/{door}", content=body, headers=headers)
         except httpx.InvalidURL:
             # What httpx says of it may be a part of a password, so it stays out of the traceback too.
-            raise UnavailableError(f"cannot report the {door}: {self._shown!r} is no URL; set 'allocator_url'") from None
+            raise UnavailableError(
+                f"cannot report the {door}: {self._shown!r} is no URL; set 'allocator_url'"
+            ) from None
         except httpx.TransportError as error:
             raise UnavailableError(
                 f"cannot report the {door} to {self._shown!r}: {str(error) or type(error).__name__}; "

@@ -21,7 +21,7 @@ from collector.queue_file import open_queue_file, transaction
 KEEP_DELIVERED_US = 60 * 1_000_000
 # What is held in memory while the disk takes nothing.
 _UNSAVED_BATCHES = 60
-# An hour of what a store refuses, for whoever looks into it; and as many reports as three months of days bring.
+# What nobody takes must not fill the disk: an hour of seconds to look into, and far more changes than a node sees.
 _KEPT_REFUSED = 3_600
 _KEPT_REPORTS = 1_000
 # Text of labels and numbers shrinks twelvefold at the fastest level, which costs some 20 microseconds.
