@@ -145,9 +145,7 @@ def false_links(document: Document) -> Iterator[str]:
             continue
         path, _, anchor = target.partition("#")
         file = here / path if path else ROOT / document.path
-        if not file.exists():
-            yield target
-        elif anchor and anchor not in _anchors(file.read_text("utf-8") if path else document.text):
+        if not file.exists() or (anchor and anchor not in _anchors(file.read_text("utf-8") if path else document.text)):
             yield target
 
 

@@ -16,7 +16,6 @@ from domain.clock import SystemClock
 from gputab.demo.run import run_demo
 from settings.gputab import load_settings
 
-
 FAKES = Path(__file__).parents[1] / "fakes" / "nvml"
 
 

@@ -100,7 +100,7 @@ def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
     database.close()
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """What PostgreSQL's driver raises: the server's words and its code (None where there was no server)."""
 
     def __init__(self, words: str, sqlstate: str | None) -> None:
@@ -123,7 +123,7 @@ def test_what_postgresql_refuses_is_one_line_of_the_right_class(
     database: Database, kind: type[DBAPIError], sqlstate: str | None, words: str, error: type[GputabError], said: str
 ) -> None:
     with pytest.raises(error) as refused, database.write():
-        raise kind("SELECT 1", {}, Refusal(words, sqlstate))
+        raise kind("SELECT 1", {}, RefusalError(words, sqlstate))
     assert said in str(refused.value)
     assert str(refused.value).startswith("cannot ")
     assert "\n" not in str(refused.value)
@@ -132,7 +132,7 @@ def test_what_postgresql_refuses_is_one_line_of_the_right_class(
 @pytest.mark.parametrize(("kind", "sqlstate"), [(IntegrityError, "23514"), (ProgrammingError, "42601")])
 def test_a_fault_of_ours_stays_one(database: Database, kind: type[DBAPIError], sqlstate: str) -> None:
     with pytest.raises(kind), database.write():
-        raise kind("SELECT 1", {}, Refusal("x", sqlstate))
+        raise kind("SELECT 1", {}, RefusalError("x", sqlstate))
 
 
 def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
