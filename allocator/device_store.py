@@ -40,7 +40,7 @@ def set_state(connection: Connection, principal: Principal, gpu_uuid: str, state
         raise NotFoundError(f"cannot find the card {gpu_uuid!r}: see the devices the service lists")
     at_us = now_us(connection)
     current = _open_state(connection, gpu_uuid)
-    if state is DeviceState.OK and current is not None and current.reason == ABSENT:
+    if state is DeviceState.OK and _is_absent(current):
         raise ConflictError(
             f"cannot call {gpu_uuid!r} ok: {row.node!r} reports without it; it is ok once it is reported again"
         )

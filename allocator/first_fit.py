@@ -57,9 +57,9 @@ def _offers(request: AllocationRequest, cards: Iterable[Card]) -> tuple[list[Slo
 
 def _why_closed(request: AllocationRequest, card: Card) -> str | None:
     """Why the card takes nothing of this request, whatever is free on it."""
-    if request.model is not None and request.model.lower() != card.model.lower():
+    if not request.takes_model(card.model):
         return f"model is {card.model}"
-    if request.sku is not None and request.sku not in (card.sku, f"{card.sku}/{request.mig_profile}"):
+    if not request.takes_sku(card.sku):
         return f"SKU is {card.sku}"
     if card.is_silent:
         return "no heartbeat of the node"

@@ -49,8 +49,22 @@ class AllocationRequest:
             raise InputError(f"cannot grant {self.vram_bytes!r} bytes: VRAM is asked for with a share, above 0")
 
     def _require(self, name: str, value: object, kind: GrantKind) -> None:
-        if (value is not None) != (self.kind is kind):
-            raise InputError(f"cannot grant a {self.kind} with {name} {value!r}: it goes with the kind {kind}, always")
+        if self.kind is kind and value is None:
+            raise InputError(f"cannot grant the kind {kind} without {name}: give it, or ask for another kind")
+        if self.kind is not kind and value is not None:
+            raise InputError(
+                f"cannot grant the kind {self.kind} with {name} {value!r}: leave it out, or ask for the kind {kind}"
+            )
+
+    def takes_model(self, model: str) -> bool:
+        """Whether a card of this model is one that is wished for."""
+        return self.model is None or self.model.lower() == model.lower()
+
+    def takes_sku(self, sku: str) -> bool:
+        """Whether a card of this SKU is one that is wished for; the wish may name the MIG profile with it."""
+        if self.mig_profile is not None and self.sku == f"{sku}/{self.mig_profile}":
+            return True
+        return self.sku in (None, sku)
 
     @property
     def digest(self) -> str:

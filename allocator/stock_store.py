@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, or_, select, union_all
 
 from allocator.first_fit import Slot, choose
 from allocator.node_store import reachable_nodes
+from allocator.offering import Product, refuse_impossible
 from allocator.request import AllocationRequest
 from allocator.stock import Card, StockInstance
 from domain.capacity import DeviceState, Take
@@ -19,7 +20,7 @@ from domain.period import Period
 from store.access import Principal, Role
 from store.capacity import load_device_periods
 from store.database import now_us, serialize
-from store.tables.capacity import device_states, grants, holds, mig_periods
+from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods
 
 # Placement looks at every card, whoever asks: what it sees stays here.
 _PLACEMENT = Principal("placement", Role.OPERATOR)
@@ -39,11 +40,12 @@ def list_cards(connection: Connection, principal: Principal) -> list[Card]:
 def place(connection: Connection, principal: Principal, request: AllocationRequest, now_us: int) -> list[Slot]:
     """Where the request goes, in a transaction that has called `serialize_capacity`.
 
-    Raises CapacityError with a reason for every node where none can take it. What an operator wrote of a card is
-    in it for operators only.
+    Raises InputError where none ever could, CapacityError with a reason for every node where none can now. What
+    an operator wrote of a card is in it for operators only.
     """
     principal.require_tenant(request.tenant)
     cards = _load_cards(connection, now_us)
+    refuse_impossible(request, cards, _products(connection))
     if principal.role is not Role.OPERATOR:
         cards = [replace(card, state_reason="") for card in cards]
     return choose(request, cards)
@@ -89,6 +91,12 @@ def _load_cards(connection: Connection, now_us: int) -> list[Card]:
             )
         )
     return sorted(cards, key=lambda card: (card.node, card.device_index, card.gpu_uuid))
+
+
+def _products(connection: Connection) -> set[Product]:
+    """What every card is, or has been."""
+    query = select(device_periods.c.model, device_periods.c.sku).distinct()
+    return {Product(row.model, row.sku) for row in connection.execute(query)}
 
 
 def _takes(connection: Connection, now_us: int) -> dict[str, list[Take]]:

@@ -1,6 +1,7 @@
 """The engine and its transactions, the same for SQLite and PostgreSQL."""
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +22,10 @@ _READ_ONLY = "gputab_read_only"
 _NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "glusterfs")
 # PostgreSQL's codes of errors (its manual, appendix A): a table or schema that is not there; a row that another
 # transaction wrote or took away meanwhile, which SQLite's one writer at a time cannot meet; and a transaction that
-# had to give way.
+# had to give way. What refuses a connection comes without a code, so a database that is not there (3D000) is told
+# by the server's words.
 _NO_TABLE = frozenset({"42P01", "3F000"})
+_NO_DATABASE = re.compile(r'database ".*" does not exist$')
 _OVERTAKEN = frozenset({"23503", "23505"})
 _GAVE_WAY = frozenset({"40001", "40P01", "55P03"})
 
@@ -31,7 +34,10 @@ class Database:
     """Hands out read and write transactions; one per process."""
 
     def __init__(self, url: str) -> None:
-        """Raises InputError for a URL no driver takes, or a SQLite file on a network file system."""
+        """Opens nothing yet: a transaction says what cannot be opened, as UnavailableError.
+
+        Raises InputError for a URL no driver takes, or a SQLite file on a network file system.
+        """
         try:
             parsed = make_url(url)
         except (ArgumentError, ValueError) as error:  # a port that is no number is a plain ValueError
@@ -39,9 +45,12 @@ class Database:
                 "cannot read the database URL: write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
             ) from error
         self.engine: Engine
+        self._folder: Path | None = None
         try:
             if parsed.get_backend_name() == "sqlite":
-                self.engine = _sqlite_engine(url, parsed.database)
+                file = _sqlite_file(parsed.database)
+                self._folder = file.parent
+                self.engine = _sqlite_engine(url, file)
             elif parsed.get_backend_name() == "postgresql":
                 # What the server's default may be is no matter: `serialize` needs each statement to see what was
                 # committed before it.
@@ -67,6 +76,15 @@ class Database:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
             yield connection
+
+    def make_folder(self) -> None:
+        """Make the folder of a SQLite file; a server has made its own. UnavailableError where that cannot be done."""
+        if self._folder is None:
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnavailableError(f"cannot make the folder {str(self._folder)!r}: {error.strerror}") from error
 
     def close(self) -> None:
         """Give every connection back."""
@@ -117,6 +135,8 @@ def _plain(error: DatabaseError) -> GputabError | None:
         return ConflictError(f"cannot write: another process was faster ({reason}); look at what it wrote, try again")
     if code in _NO_TABLE or "no such table" in reason:
         remedy = "run `gputab db upgrade`"
+    elif _NO_DATABASE.search(reason):
+        remedy = "create it on the server, or check `database_url`; then run `gputab db upgrade`"
     elif code in _GAVE_WAY:
         remedy = "another transaction was in the way; try again"
     elif "locked" in reason:
@@ -129,16 +149,23 @@ def _plain(error: DatabaseError) -> GputabError | None:
     return UnavailableError(f"cannot use the database: {reason}; {remedy}")
 
 
-def _sqlite_engine(url: str, file: str | None) -> Engine:
-    if not file or file == ":memory:":
+def _sqlite_file(name: str | None) -> Path:
+    if not name or name == ":memory:":
         raise InputError("cannot keep the ledger in memory: write sqlite:///FILE")
-    path = Path(file).absolute()
-    _refuse_network_file_system(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnavailableError(f"cannot make the folder {str(path.parent)!r}: {error.strerror}") from error
+    file = Path(name).absolute()
+    _refuse_network_file_system(file)
+    return file
+
+
+def _sqlite_engine(url: str, file: Path) -> Engine:
+    def refuse_missing_folder(*_how: Any) -> None:
+        if not file.parent.is_dir():
+            raise UnavailableError(
+                f"cannot open the database {str(file)!r}: there is no such folder; run `gputab db upgrade`"
+            )
+
     engine = sqlalchemy_engine(url)
+    event.listen(engine, "do_connect", refuse_missing_folder)
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -1,6 +1,7 @@
 """Bring a database to the newest migration, or say how far it is."""
 
 from importlib import resources
+from typing import Any
 
 from alembic import command
 from alembic.autogenerate import compare_metadata
@@ -10,14 +11,19 @@ from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
 
 from domain.errors import UnavailableError
-from store.database import Database
+from store.database import Database, serialize
 from store.tables import METADATA
+
+# Two hosts that start at once may both find a database without tables.
+_HISTORY = "migrations"
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Run every migration up to `revision` in one transaction."""
+    """Run every migration up to `revision` in one transaction; the folder of a new SQLite file is made."""
+    database.make_folder()
     try:
         with database.write() as connection:
+            serialize(connection, _HISTORY)
             command.upgrade(_config(connection), revision)
     except CommandError as error:
         raise UnavailableError(f"cannot upgrade the database: {error}; use the newer gputab that made it") from error
@@ -26,24 +32,43 @@ def upgrade(database: Database, revision: str = "head") -> None:
 def downgrade(database: Database, revision: str = "base") -> None:
     """Undo migrations down to `revision` in one transaction; what they had added is lost."""
     with database.write() as connection:
+        serialize(connection, _HISTORY)
         command.downgrade(_config(connection), revision)
 
 
 def check(database: Database) -> str:
     """The revision of the database; UnavailableError where it is not the newest, or its tables differ."""
-    head = ScriptDirectory.from_config(_config(None)).get_current_head()
+    history = ScriptDirectory.from_config(_config(None))
+    head = history.get_current_head()
     with database.read() as connection:
         context = MigrationContext.configure(connection)
         current = context.get_current_revision()
+        if current is not None and current not in {each.revision for each in history.walk_revisions()}:
+            raise UnavailableError(
+                f"cannot use the database at migration {current!r}: it was made by a newer gputab; use that one"
+            )
         if current != head:
             raise UnavailableError(
                 f"cannot use the database at migration {current or 'none'!r}: gputab needs {head!r}; run "
                 "`gputab db upgrade`"
             )
-        differences = compare_metadata(context, METADATA)
-    if differences:
-        raise UnavailableError(f"cannot use the database: its tables differ from migration {head!r}: {differences}")
+        differing = sorted({_differing(each) for each in compare_metadata(context, METADATA)})
+    if differing:
+        raise UnavailableError(
+            f"cannot use the database: its tables differ from migration {head!r} in {', '.join(differing)}; restore "
+            "a backup"
+        )
     return str(current)
+
+
+def _differing(difference: Any) -> str:
+    """The table of one of alembic's differences, with the column if it is about one."""
+    # (operation, Table | Index | Constraint) or (operation, schema, table, Column | name, ...), several in a list.
+    _, subject, *rest = difference[0] if isinstance(difference, list) else difference
+    if rest and isinstance(rest[0], str):
+        table, column = rest[:2]
+        return f"{table}.{getattr(column, 'name', column)}"
+    return str(getattr(subject, "table", subject).name)
 
 
 def _config(connection: object) -> Config:

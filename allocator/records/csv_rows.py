@@ -33,6 +33,7 @@ REQUIRED_COLUMNS = (
 OPTIONAL_COLUMNS = ("mig_uuid", "mig_start", "labels", "source_id")
 COLUMNS = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS)
 
+_WHOLE_NUMBER = re.compile("[0-9]{1,9}")
 # No power of ten: a short cell would stand for one of a million digits.
 _MIB = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
 _SHOWN_PROBLEMS = 20
@@ -159,20 +160,20 @@ def _read_row(line: int, cells: Mapping[str, str]) -> Row:
 
     row = Row(
         line=line,
-        allocation=check_name("allocation", cells["allocation"]),
+        allocation=check_name("name of an allocation", cells["allocation"]),
         tenant=check_slug("tenant", cells["tenant"]),
         project=check_slug("project", cells["project"]),
         node=optional("node", lambda text: check_name("node", text)) or "",
         gpu_uuid=optional("gpu_uuid", lambda text: check_name("GPU UUID", text)),
         model=optional("model", check_model) or "",
         kind=_read_kind(cells["kind"]),
-        milli_gpu=optional("milli_gpu", lambda text: _read_whole("milli_gpu", text, WHOLE_GPU_UNITS)),
+        milli_gpu=optional("milli_gpu", _read_milli),
         vram_bytes=optional("vram_mib", _read_mib),
         mig_profile=optional("mig_profile", lambda text: check_name("MIG profile", text)),
         start_us=_read_instant(cells["start"]),
         end_us=optional("end", _read_instant),
         mig_uuid=optional("mig_uuid", lambda text: check_name("MIG UUID", text)),
-        mig_start=optional("mig_start", lambda text: _read_whole("mig_start", text, SLICES_MAX - 1)),
+        mig_start=optional("mig_start", _read_slice),
         labels=optional("labels", _read_labels) or "{}",
         source_id=optional("source_id", lambda text: check_name("source_id", text)),
     )
@@ -187,11 +188,13 @@ def _contradictions(row: Row) -> Iterator[str]:
     if row.gpu_uuid is not None and not row.node:
         yield f"the node of the card {row.gpu_uuid!r} is missing"
     if row.kind is GrantKind.WHOLE and row.milli_gpu not in (None, WHOLE_GPU_UNITS):
-        yield f"a whole card of {row.milli_gpu!r} milli-GPU: write 1000, or the kind share"
-    if row.kind is GrantKind.SHARE and not 0 < (row.milli_gpu or 0) < WHOLE_GPU_UNITS:
-        yield f"a share of {row.milli_gpu!r} milli-GPU: write 1 to 999, or the kind whole"
-    if (row.kind is GrantKind.MIG) != (row.mig_profile is not None):
-        yield f"the MIG profile {row.mig_profile!r} with the kind {row.kind}: it goes with the kind mig, always"
+        yield f"a whole card of {row.milli_gpu!r} milli-GPU: leave the cell empty, or write the kind share"
+    if row.kind is GrantKind.SHARE and row.milli_gpu in (None, WHOLE_GPU_UNITS):
+        yield f"a share of {row.milli_gpu or 'no'} milli-GPU: write 1 to 999, or the kind whole"
+    if row.kind is GrantKind.MIG and row.mig_profile is None:
+        yield "the kind mig without its mig_profile: write it, such as 1g.10gb"
+    if row.kind is not GrantKind.MIG and row.mig_profile is not None:
+        yield f"mig_profile {row.mig_profile!r} with the kind {row.kind}: leave it empty, or write the kind mig"
     if row.kind is not GrantKind.MIG and (row.mig_uuid is not None or row.mig_start is not None):
         yield f"a MIG instance with the kind {row.kind}: write the kind mig"
     if row.mig_uuid is not None and row.gpu_uuid is None:
@@ -205,9 +208,17 @@ def _read_kind(text: str) -> GrantKind:
         raise InputError(f"cannot use the kind {text!r}: write {', '.join(GrantKind)}") from error
 
 
-def _read_whole(name: str, text: str, largest: int) -> int:
-    if not re.fullmatch("[0-9]{1,9}", text) or int(text) > largest:
-        raise InputError(f"cannot use {name} {text!r}: write a whole number from 0 to {largest}")
+def _read_milli(text: str) -> int:
+    if not _WHOLE_NUMBER.fullmatch(text) or not 0 < int(text) <= WHOLE_GPU_UNITS:
+        raise InputError(
+            f"cannot use milli_gpu {text!r}: write 1 to 999 for a part of a card, or leave a whole one empty"
+        )
+    return int(text)
+
+
+def _read_slice(text: str) -> int:
+    if not _WHOLE_NUMBER.fullmatch(text) or int(text) >= SLICES_MAX:
+        raise InputError(f"cannot use mig_start {text!r}: write a whole number from 0 to {SLICES_MAX - 1}")
     return int(text)
 
 

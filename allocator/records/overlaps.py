@@ -16,6 +16,7 @@ class Claim:
     """What one grant takes of a card over `period`; `line` is None for a grant that is in the database."""
 
     line: int | None
+    allocation: str
     gpu_uuid: str
     mig_uuid: str | None
     kind: GrantKind
@@ -34,7 +35,8 @@ def find_overlaps(claims: Iterable[Claim], cards: Mapping[str, Sequence[DevicePe
     """Note every line of the file that takes what is taken.
 
     A card has its compute once, and its usable VRAM once where its period says how much that is; so has a MIG
-    instance, as a whole. Where nothing is known of a card, its MIG instances are told apart by UUID only.
+    instance, as a whole. Where nothing is known of a card, its MIG instances are told apart by UUID only. An
+    allocation has one share of a card at a time: use is known by owner, and each of several would bear all of it.
     """
     by_card: dict[str, list[Claim]] = defaultdict(list)
     by_instance: dict[str, list[Claim]] = defaultdict(list)
@@ -53,6 +55,9 @@ def find_overlaps(claims: Iterable[Claim], cards: Mapping[str, Sequence[DevicePe
             problem = _excess(gpu_uuid, running, _at(known, at_us))
             if problem:
                 _blame(found, running, f"{problem} at {format_instant(at_us)}")
+            for allocation, several in _in_several_shares(running):
+                said = f"{allocation!r} has several shares of the card {gpu_uuid!r} at {format_instant(at_us)}"
+                _blame(found, several, f"{said}: write them as one row")
     for line, problem in sorted(found.items()):
         problems.add(line, problem)
 
@@ -72,6 +77,14 @@ def _excess(gpu_uuid: str, running: Iterable[Claim], card: DevicePeriod | None) 
             "vram_mib takes what there is)"
         )
     return None
+
+
+def _in_several_shares(running: Iterable[Claim]) -> Iterator[tuple[str, list[Claim]]]:
+    shares: dict[str, list[Claim]] = defaultdict(list)
+    for claim in running:
+        if claim.kind is GrantKind.SHARE:
+            shares[claim.allocation].append(claim)
+    return ((allocation, several) for allocation, several in shares.items() if len(several) > 1)
 
 
 def _changes(claims: Sequence[Claim], known: Sequence[DevicePeriod]) -> Iterator[tuple[int, list[Claim]]]:

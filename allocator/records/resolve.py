@@ -149,6 +149,8 @@ def resolve(row: Row, hardware: KnownHardware, skus: SkuTable) -> GrantRecord:
     model = card.model if card is not None else row.model
     if not model:
         raise InputError("the model is missing, and nothing is known of the card: write it")
+    if card is None:
+        _refuse_oversize(row, model, skus)
     if row.kind is GrantKind.MIG:
         compute_units, total, vram_bytes, mig_start = _mig_size(row, card, hardware.instance(row), model)
     else:
@@ -169,6 +171,16 @@ def resolve(row: Row, hardware: KnownHardware, skus: SkuTable) -> GrantRecord:
         start_us=row.start_us,
         end_us=row.end_us,
     )
+
+
+def _refuse_oversize(row: Row, model: str, skus: SkuTable) -> None:
+    """A card that nobody has reported has at most what its model comes in, as far as the SKU table tells."""
+    sizes = [gib for known, gib in skus.by_card if known == model.lower()]
+    if sizes and row.vram_bytes is not None and round(Fraction(row.vram_bytes, GIB)) > max(sizes):
+        raise InputError(
+            f"{row.vram_bytes} bytes of VRAM on a {model!r}, which has {max(sizes)} GiB: write less, or add the "
+            "larger card to the SKU table"
+        )
 
 
 def _size(row: Row, card: DevicePeriod | None) -> tuple[int, int, int]:

@@ -186,6 +186,7 @@ def _refuse_overlaps(
 def _claim(line: int | None, grant: Grant | GrantRecord) -> Claim:
     return Claim(
         line=line,
+        allocation=grant.allocation,
         gpu_uuid=str(grant.gpu_uuid),
         mig_uuid=grant.mig_uuid,
         kind=grant.kind,

@@ -13,7 +13,7 @@ from allocator.request import Holding
 from domain.errors import CapacityError, InputError
 from domain.grants import GrantKind
 from domain.period import format_instant
-from domain.units import format_gib
+from domain.units import format_gib, milli_gpu
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
 
@@ -32,6 +32,19 @@ _COLUMNS = {
     "mig_uuid": "MIG instance",
     "start": "from",
     "end": "to",
+}
+
+_CARD_COLUMNS = {
+    "node": "node",
+    "device_index": "index",
+    "gpu_uuid": "card",
+    "sku": "SKU",
+    "state": "state",
+    "state_reason": "because",
+    "free_milli": "free milli-GPU",
+    "free_gib": "free GiB",
+    "grants": "grants",
+    "free_profiles": "free MIG instances",
 }
 
 Project = Annotated[str, typer.Option(help="the tenant's project that it is for")]
@@ -111,6 +124,32 @@ def list_allocations(
     _print(page.allocations, output, next_cursor=page.next_cursor)
     if page.next_cursor is not None:
         say(f"there are more: --cursor {page.next_cursor}")
+
+
+@app.command()
+def cards(output: Format = OutputFormat.TABLE) -> None:
+    """Every card with what is free of it now; for operators."""
+    with _client() as client:
+        found = client.cards()
+    if output is OutputFormat.JSON:
+        print_rows([each.model_dump(mode="json") for each in found], {}, output)
+        return
+    rows = [
+        {
+            "node": each.node,
+            "device_index": each.device_index,
+            "gpu_uuid": each.gpu_uuid,
+            "sku": each.sku,
+            "state": f"{each.state}, node silent" if each.is_silent else each.state.value,
+            "state_reason": each.state_reason,
+            "free_milli": milli_gpu(each.compute_units_free, each.compute_units),
+            "free_gib": format_gib(each.vram_free_bytes),
+            "grants": each.grants,
+            "free_profiles": ", ".join(each.free_profiles),
+        }
+        for each in found
+    ]
+    print_rows(rows, _CARD_COLUMNS, output)
 
 
 @app.command()

@@ -1,9 +1,11 @@
 """`gputab allocations`: allocation records of other systems, as CSV."""
 
+import os
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
@@ -63,10 +65,29 @@ def export_file(
             write_rows(sys.stdout, rows)
             return
         try:
-            with out.open("w", encoding="utf-8", newline="") as target:
+            with replacing(out) as target:
                 write_rows(target, rows)
         except OSError as error:
             raise UnavailableError(f"cannot write {str(out)!r}: {error.strerror}") from error
+
+
+@contextmanager
+def replacing(out: Path) -> Iterator[TextIO]:
+    """A new file that takes the place of `out` when it is whole; after an error `out` is as it was."""
+    if out.exists() and not out.is_file():
+        # A pipe or a device keeps nothing that could be spoiled, and must not become a file.
+        with out.open("w", encoding="utf-8", newline="") as target:
+            yield target
+        return
+    # Through a link to the file it names, so that both are still one.
+    out = out.resolve()
+    partial = out.with_name(f"{out.name}.partial-{os.getpid()}")
+    try:
+        with partial.open("x", encoding="utf-8", newline="") as target:
+            yield target
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _read(file: Path, problems: Problems) -> list[Row]:

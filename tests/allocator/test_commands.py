@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -80,6 +81,27 @@ def test_whole_cards_and_mig_instances_are_asked_for(
     assert (mig["tenant"], mig["grants"][0]["mig_uuid"]) == ("beta", "MIG-GPU-9-0")
 
 
+def test_an_operator_sees_what_is_free_of_each_card(
+    person: "Service", ledger: "Ledger", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(AccessError, match="cannot "):
+        run(alloc.app, "cards")
+    rows("request", "--project", "lab", "--milli", "250", "--vram-mib", "2048")
+    monkeypatch.setenv("GPUTAB_TOKEN", ledger.tokens["operator"])
+    run(alloc.app, "adopt", "MIG-GPU-9-0")
+    shown = run(alloc.app, "cards").splitlines()
+    assert next(line for line in shown if "GPU-0" in line).split() == [
+        *("n1", "0", "GPU-0", "rtx4090-24g", "ok", "750", "21.49", "1", "-"),
+    ]
+    assert next(line for line in shown if "GPU-9" in line).split()[-5:] == ["ok", "1,000", "79.65", "0", "1g.10gb"]
+    assert [(each["gpu_uuid"], each["compute_units_free"]) for each in rows("cards")] == [
+        ("GPU-0", 750),
+        ("GPU-9", 132),
+    ]
+    ledger.silence("n1", 60)
+    assert "ok, node silent" in run(alloc.app, "cards")
+
+
 def test_a_refusal_shows_the_reason_of_each_node(person: "Service", capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CapacityError, match="cannot grant 2 whole cards"):
         alloc.request(project="lab", gpus=2)
@@ -139,6 +161,36 @@ def test_records_are_imported_and_exported_as_files(here: Path, ledger: "Ledger"
         run(allocations.app, "export", "--out", str(here / "none" / "out.csv"))
 
 
+def test_an_export_takes_the_place_of_the_file_only_when_it_is_whole(here: Path) -> None:
+    out = here / "out.csv"
+    out.write_text("the export of yesterday", "utf-8")
+    link = here / "latest.csv"
+    link.symlink_to(out)
+
+    def fail() -> None:
+        with allocations.replacing(link) as target:
+            target.write("half of a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert out.read_text("utf-8") == "the export of yesterday"
+    run(allocations.app, "export", "--out", str(link))
+    assert link.is_symlink()
+    assert out.read_text("utf-8").startswith("allocation,tenant")
+    assert sorted(path.name for path in here.glob("*.csv*")) == ["latest.csv", "out.csv"]
+
+
+def test_an_export_into_a_pipe_goes_through_it(here: Path, ledger: "Ledger") -> None:
+    pipe = here / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["/bin/cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+        run(allocations.app, "export", "--out", str(pipe))
+        written, _ = reader.communicate(timeout=20)
+    assert written == run(allocations.app, "export")
+    assert pipe.is_fifo()
+
+
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b""])
 def test_a_file_that_cannot_be_read_is_one_line(here: Path, content: bytes | None) -> None:
     file = here / "jobs.csv"
@@ -163,6 +215,26 @@ def test_the_service_runs_until_it_is_stopped(here: Path, ledger: "Ledger") -> N
             _, errors = process.communicate(timeout=20)
     assert ledger.tokens["operator"].encode() not in errors
     assert b"Traceback" not in errors
+    assert f"listening on http://127.0.0.1:{port}\n".encode() in errors
+
+
+def test_a_port_that_is_in_use_is_said_before_anything_is_begun(here: Path) -> None:
+    """Nothing is begun: the database that is named is not even there."""
+    environment = {**os.environ, "GPUTAB_DATABASE_URL": f"sqlite:///{here / 'none' / 'x.db'}"}
+
+    def serve(port: int) -> str:
+        program = f"import sys; from gputab.cli import run; sys.exit(run(['allocator', '--port', '{port}']))"
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 1
+        return done.stderr.strip()
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert serve(port) == f"gputab: cannot listen on 127.0.0.1:{port}: in use; give --port"
+    assert serve(0).endswith("there is no such folder; run `gputab db upgrade`")
+    assert not (here / "none").exists()
 
 
 def test_listening_beyond_this_machine_is_warned_of(here: Path) -> None:

@@ -185,11 +185,15 @@ def test_a_model_is_found_in_any_case_and_a_sku_with_its_profile() -> None:
     [
         (GrantKind.WHOLE, {"count": 0}, "cannot grant 0 of kind whole"),
         (GrantKind.SHARE, {"count": 2, "milli_gpu": 100}, "cannot grant 2 of kind share"),
-        (GrantKind.SHARE, {}, "a share with milli_gpu None"),
+        (GrantKind.SHARE, {}, "the kind share without milli_gpu"),
         (GrantKind.SHARE, {"milli_gpu": 1_000}, "a share of 1000 milli-GPU"),
-        (GrantKind.WHOLE, {"milli_gpu": 500}, "a whole with milli_gpu 500"),
+        (
+            GrantKind.WHOLE,
+            {"milli_gpu": 500},
+            "the kind whole with milli_gpu 500: leave it out, or ask for the kind share",
+        ),
         (GrantKind.WHOLE, {"vram_bytes": GIB}, "VRAM is asked for with a share"),
-        (GrantKind.MIG, {}, "a mig with mig_profile None"),
+        (GrantKind.MIG, {}, "the kind mig without mig_profile"),
         (GrantKind.WHOLE, {"labels": {str(n): "" for n in range(33)}}, "cannot keep 33 labels"),
         (GrantKind.WHOLE, {"labels": {"": "x"}}, "a label without a name"),
         (GrantKind.WHOLE, {"labels": {"a": "x\n"}}, "cannot keep the label"),

@@ -127,10 +127,13 @@ def test_the_same_file_again_changes_nothing_in_any_order_of_its_lines(ledger: "
         assert ledger.everything(*TABLES) == before
 
 
-def test_equal_rows_are_separate_grants(ledger: "Ledger") -> None:
-    shared = {"kind": "share", "milli_gpu": "400", "vram_mib": "100"}
+def test_equal_rows_are_separate_grants_unless_they_share_one_card(ledger: "Ledger") -> None:
+    shared = {"kind": "share", "milli_gpu": "400", "vram_mib": "100", "gpu_uuid": "", "node": ""}
     load(ledger, csv_text(shared, shared))
     assert [(row.ordinal, row.compute_units) for row in ledger.rows(grants)] == [(0, 400), (1, 400)]
+    on_a_card = {**shared, "allocation": "job-2", "gpu_uuid": "GPU-x", "node": "n9"}
+    said = "line 3: 'job-2' has several shares of the card 'GPU-x' .*: write them as one row"
+    assert_refused(ledger, InputError, said, csv_text(on_a_card, on_a_card))
 
 
 def test_a_later_file_replaces_what_the_source_said_of_its_allocations_and_no_others(ledger: "Ledger") -> None:

@@ -1,6 +1,7 @@
 """Records never give the same capacity twice; compared with an oracle that looks at every instant."""
 
 from collections import defaultdict
+from itertools import count
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from domain.grants import OPEN_END_US, GrantKind
 from domain.period import Period
 from store.capacity import DevicePeriod
 
+_NUMBERS = count()
 CARD = DevicePeriod("GPU-0", "n1", 0, "m", "m", 1_000, 110, 10, False, (), None, None, Period(0, OPEN_END_US))
 
 
@@ -24,8 +26,20 @@ def claim(
     kind: GrantKind = GrantKind.SHARE,
     mig_uuid: str | None = None,
     total: int = 1_000,
+    allocation: str | None = None,
 ) -> Claim:
-    return Claim(line, "GPU-0", mig_uuid, kind, units, total, vram_bytes, Period(start_us, end_us))
+    """Each of an allocation of its own, unless one is named."""
+    return Claim(
+        line,
+        allocation or f"job-{next(_NUMBERS)}",
+        "GPU-0",
+        mig_uuid,
+        kind,
+        units,
+        total,
+        vram_bytes,
+        Period(start_us, end_us),
+    )
 
 
 def problems(*claims: Claim, known: tuple[DevicePeriod, ...] = (CARD,)) -> list[str]:
@@ -78,6 +92,16 @@ def test_seven_rounded_instances_of_an_unknown_card_are_not_more_than_it() -> No
     """1/7 is 143 thousandths in a record, and seven of them are 1,001."""
     instances = [claim(0, 10, 143, kind=GrantKind.MIG, mig_uuid=f"MIG-{n}") for n in range(7)]
     assert problems(*instances, known=()) == []
+
+
+def test_an_allocation_has_one_share_of_a_card_at_a_time() -> None:
+    """Use is known by owner: each of two shares would bear all that the allocation used."""
+    (said,) = problems(claim(0, 10, 100, allocation="a", line=2), claim(9, 20, 100, allocation="a", line=5))
+    assert said == (
+        "line 5: 'a' has several shares of the card 'GPU-0' at 1970-01-01T00:00:00.000009Z: write them as one row"
+    )
+    assert problems(claim(0, 10, 100, allocation="a"), claim(10, 20, 100, allocation="a"), claim(0, 20, 100)) == []
+    assert problems(claim(0, 10, 100, allocation="a"), claim(0, 10, 100, allocation="a"), known=()) != []
 
 
 @given(

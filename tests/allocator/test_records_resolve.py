@@ -128,3 +128,11 @@ def test_a_card_is_known_only_within_its_period() -> None:
 def test_a_row_that_contradicts_its_card_is_refused(row: Row, said: str) -> None:
     with pytest.raises(InputError, match=said):
         resolve(row, KNOWN, SKUS)
+
+
+def test_a_card_that_nobody_reported_has_no_more_vram_than_its_model_comes_in() -> None:
+    """As far as the SKU table knows the model; the driver's total is a little below the whole GiB, or above."""
+    assert size(replace(RECORD, vram_bytes=23_034 * MIB), NOTHING)[2] == 23_034 * MIB
+    with pytest.raises(InputError, match=r"25769803776 bytes of VRAM on a 'NVIDIA L4', which has 22 GiB: write less"):
+        resolve(replace(RECORD, vram_bytes=24 * 2**30), NOTHING, SKUS)
+    assert size(replace(RECORD, model="NVIDIA of tomorrow", vram_bytes=900 * 2**30), NOTHING)[2] == 900 * 2**30

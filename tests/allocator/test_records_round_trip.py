@@ -66,7 +66,7 @@ def cells(draw: st.DrawFn) -> dict[str, str]:
         "gpu_uuid": f"GPU-o{number}",
         "node": "n7",
         "model": "Mystery",
-        "milli_gpu": str(draw(st.integers(0, 1_000))),
+        "milli_gpu": str(draw(st.integers(1, 1_000))),
     }
     return {**row, **mig, **odd, "mig_profile": "1g.1gb", "vram_mib": "7"}
 
@@ -122,7 +122,7 @@ def test_what_is_exported_imports_as_the_same(furnished: Path, rows: list[dict[s
             try:
                 outcome = load(first, text.getvalue())
             except InputError as error:
-                assume("is granted" not in str(error) and "are granted" not in str(error))
+                assume(not any(said in str(error) for said in ("is granted", "are granted", "has several shares")))
                 raise
             before, exported = state(first), export(first)
             assert outcome.grants == len(rows) == len(before[1])

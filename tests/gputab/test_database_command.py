@@ -34,7 +34,14 @@ def test_upgrade_makes_the_ledger_and_check_finds_it_good(gputab: Gputab, place:
         "invoice acme --month 2026-03",
     ],
 )
-def test_a_ledger_at_another_migration_names_the_command_that_mends_it(gputab: Gputab, words: str) -> None:
+def test_a_ledger_that_is_not_made_names_the_command_that_makes_it(gputab: Gputab, place: Path, words: str) -> None:
+    """Without its folder, which is not made by looking, and without its tables."""
+    refused = gputab(*words.split())
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.line.startswith("gputab: cannot open the database ")
+    assert refused.line.endswith("there is no such folder; run `gputab db upgrade`")
+    assert not (place / ".gputab").exists()
+    (place / ".gputab").mkdir()
     refused = gputab(*words.split())
     assert (refused.code, refused.out) == (1, "")
     assert refused.line.startswith("gputab: cannot use the database at migration 'none'")
@@ -55,7 +62,6 @@ def test_a_ledger_of_a_newer_gputab_is_not_touched(gputab: Gputab, place: Path) 
     ("url", "code", "problem"),
     [
         ("sqlite:///notes.txt", 1, "cannot use the database: file is not a database"),
-        ("sqlite:///notes.txt/x.db", 1, "cannot make the folder"),
         ("mysql://gputab:hunter2@db/x", 2, "cannot use the database 'mysql'"),
         ("nonsense", 2, "cannot read the database URL"),
         ("sqlite:///", 2, "cannot keep the ledger in memory"),
@@ -71,6 +77,15 @@ def test_a_database_that_cannot_be_used_is_one_line(
         assert refused.code == code
         assert refused.line.startswith(f"gputab: {problem}")
         assert "hunter2" not in refused.line
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(gputab: Gputab, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "notes.txt").write_text("a file, and no folder", "utf-8")
+    monkeypatch.setenv("GPUTAB_DATABASE_URL", "sqlite:///notes.txt/x.db")
+    for command, problem in (("upgrade", "cannot make the folder"), ("check", "cannot open the database")):
+        refused = gputab("db", command)
+        assert (refused.code, refused.out) == (1, "")
+        assert refused.line.startswith(f"gputab: {problem}")
 
 
 def test_an_unknown_setting_stops_every_command_with_exit_code_2(gputab: Gputab, place: Path) -> None:

@@ -112,7 +112,8 @@ class RefusalError(Exception):
     ("kind", "sqlstate", "words", "error", "said"),
     [
         (ProgrammingError, "42P01", 'relation "t" does not exist\nLINE 1', UnavailableError, "run `gputab db upgrade`"),
-        (OperationalError, None, 'FATAL:  database "x" does not exist', UnavailableError, "check `database_url`"),
+        (OperationalError, None, 'FATAL:  database "x" does not exist', UnavailableError, "create it on the server"),
+        (OperationalError, None, "connection failed: Connection refused\n", UnavailableError, "check `database_url`"),
         (OperationalError, "40001", "could not serialize access", UnavailableError, "in the way; try again"),
         (OperationalError, "40P01", "deadlock detected\nDETAIL: x", UnavailableError, "in the way; try again"),
         (IntegrityError, "23505", "duplicate key value\nDETAIL: x", ConflictError, "another process was faster"),
@@ -135,10 +136,23 @@ def test_a_fault_of_ours_stays_one(database: Database, kind: type[DBAPIError], s
         raise kind("SELECT 1", {}, RefusalError("x", sqlstate))
 
 
+def test_a_folder_is_made_when_it_is_asked_for_and_not_by_looking(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'deep' / 'x.db'}")
+    said = r"^cannot open the database '.*deep/x.db': there is no such folder; run `gputab db upgrade`$"
+    with pytest.raises(UnavailableError, match=said), database.read():
+        pass
+    assert not (tmp_path / "deep").exists()
+    database.make_folder()
+    with database.read():
+        pass
+    database.close()
+
+
 def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
+    database = Database(f"sqlite:///{tmp_path / 'file' / 'deep' / 'x.db'}")
     with pytest.raises(UnavailableError, match=r"^cannot make the folder '.*file/deep': Not a directory"):
-        Database(f"sqlite:///{tmp_path / 'file' / 'deep' / 'x.db'}")
+        database.make_folder()
 
 
 @pytest.mark.parametrize(
