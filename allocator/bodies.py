@@ -78,7 +78,7 @@ class GrantBody(_Shown):
     start_us: int
     end_us: int | None
 
-    @computed_field(description="thousandths of the device, rounded; compute_units is exact")  # type: ignore[prop-decorator]
+    @computed_field(description="thousandths of the device, rounded; compute_units is exact")  # type: ignore[prop-decorator] # mypy knows no decorated property
     @property
     def milli_gpu(self) -> int:
         """Thousandths of the device, rounded; `compute_units` is exact."""

@@ -32,7 +32,7 @@ def install(app: FastAPI) -> None:
         return describe()
 
     # FastAPI's documented way to extend the description.
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = openapi  # type: ignore[method-assign] # FastAPI's documented way to extend the schema
 
 
 def problem_response(error: GputabError) -> Response:

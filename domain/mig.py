@@ -6,7 +6,7 @@ and sizes are those of `nvidia-smi mig -lgipp`, SM counts and sizes in bytes tho
 its starts those of every Hopper card seen). Drivers of other versions report sizes that differ by some MiB.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -108,20 +108,6 @@ def free_placements(taken: int, profile: MigProfile) -> tuple[Placement, ...]:
     """Where another instance of the profile fits beside what is taken (see `taken_by`), by rising start."""
     placements = (Placement(profile, start) for start in profile.starts)
     return tuple(placement for placement in placements if not taken & placement.taken)
-
-
-def placement_sets(profiles: Sequence[MigProfile]) -> Iterator[tuple[Placement, ...]]:
-    """Every set of instances of these profiles that can exist together on one card, the empty set first."""
-    placements = [Placement(profile, start) for profile in profiles for start in profile.starts]
-
-    def extend(chosen: tuple[Placement, ...], taken: int, following: int) -> Iterator[tuple[Placement, ...]]:
-        yield chosen
-        for index in range(following, len(placements)):
-            placement = placements[index]
-            if not taken & placement.taken:
-                yield from extend((*chosen, placement), taken | placement.taken, index + 1)
-
-    return extend((), 0, 0)
 
 
 def largest_placeable(geometry: MigGeometry, offered: Iterable[str], taken: int) -> Placeable:

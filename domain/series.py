@@ -191,8 +191,3 @@ METER_UNPRICED = Series(
 CATALOGUE: dict[str, Series] = {
     series.name: series for series in list(globals().values()) if isinstance(series, Series)
 }
-
-# Sample CSV columns and the simulator use these: the values of a device (or MIG instance) in one second.
-DEVICE_VALUES: tuple[Series, ...] = tuple(
-    series for series in CATALOGUE.values() if series.labels == DEVICE and series.kind is not Kind.INFO
-)

@@ -4,7 +4,6 @@ from fractions import Fraction
 
 from domain.money import round_half_even
 
-KIB = 2**10
 MIB = 2**20
 GIB = 2**30
 

@@ -32,19 +32,16 @@ class Child:
         *,
         log: Path,
         folder: Path | None = None,
-        stop_signal: signal.Signals = signal.SIGTERM,
     ) -> None:
         """Start `command` without a shell, in `folder` (None: the current one).
 
-        `stop_signal` is what asks it to end in good order. Raises UnavailableError where there is no such
-        program.
+        Raises UnavailableError where there is no such program.
         """
         words = [str(word) for word in command]
         if shutil.which(words[0]) is None:
             raise UnavailableError(f"cannot start '{words[0]}': it is not an executable program")
         self.name = Path(words[0]).name
         self.log = log
-        self._stop_signal = stop_signal
         setpriv = shutil.which("setpriv")
         tie = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv is not None else []
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +98,7 @@ class Child:
         A second call does nothing.
         """
         if self._process.poll() is None:
-            self._process.send_signal(self._stop_signal)
+            self._process.terminate()
             try:
                 return self._process.wait(timeout=grace_s)
             except subprocess.TimeoutExpired:

@@ -199,7 +199,7 @@ def _runs(dense: pl.DataFrame) -> pl.DataFrame:
             pl.col("value").first(),
         )
         .select(list(RUN_COLUMNS))
-        .cast(RUN_COLUMNS)  # type: ignore[arg-type]
+        .cast(RUN_COLUMNS)  # type: ignore[arg-type] # the stub wants keys of a wider type than names
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,7 @@ class _Reader:
                 "granted"
             )
 
-    def _keys(self, place: str, content: Mapping[Any, Any], known: set[str], needed: set[str] = frozenset()) -> None:  # type: ignore[assignment]
+    def _keys(self, place: str, content: Mapping[Any, Any], known: set[str], needed: Collection[str] = ()) -> None:
         self._problems += [f"{place}: unknown key {key!r}" for key in content if key not in known]
         self._problems += [f"{place}: {key} is missing" for key in sorted(needed) if content.get(key) is None]
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from collector.ranges import is_possible, refuse_garbage
 from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
 from domain.series import (
-    DEVICE_VALUES,
+    CATALOGUE,
+    DEVICE,
     GPU_BUSY,
     GPU_ENERGY,
     GPU_MEMORY_CLOCK,
@@ -27,6 +28,8 @@ from domain.series import (
 from domain.units import GIB, MIB
 
 VRAM_BYTES = 24 * GIB
+
+_DEVICE_VALUES = [series for series in CATALOGUE.values() if series.labels == DEVICE]
 
 
 def _reading(values: dict[Series, int | float | None], owners: dict[str, OwnerUse] | None = None) -> DeviceReading:
@@ -59,7 +62,9 @@ def test_a_utilisation_beyond_100_percent_is_no_reading(percent: int) -> None:
         -1_000,
     ],
 )
-@pytest.mark.parametrize("series", [each for each in DEVICE_VALUES if each.unit != "bytes"], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "series", [each for each in _DEVICE_VALUES if each.unit != "bytes"], ids=lambda each: each.name
+)
 def test_a_drivers_blank_is_missing_whatever_it_was_read_as(series: Series, blank: float) -> None:
     """Cases 44 and 46, R2: blanks of DCGM and NVML as 32-bit, 64-bit and double, some of them times 100."""
     if is_possible(series, blank):
@@ -125,7 +130,7 @@ def test_owners_busier_than_their_card_keep_their_memory_only() -> None:
 
 @given(
     values=st.dictionaries(
-        st.sampled_from(DEVICE_VALUES), st.none() | st.integers() | st.floats(allow_nan=True, allow_infinity=True)
+        st.sampled_from(_DEVICE_VALUES), st.none() | st.integers() | st.floats(allow_nan=True, allow_infinity=True)
     )
 )
 def test_what_passes_is_in_range_and_what_does_not_is_counted(values: dict[Series, int | float | None]) -> None:

@@ -15,10 +15,10 @@ from domain.mig import (
     MigGeometry,
     Placement,
     free_placements,
-    placement_sets,
     taken_by,
 )
 from domain.units import GIB, MIB
+from tests.placements import placement_sets
 
 WHOLE_4090 = DeviceCapacity(1_000, 24_564 * MIB, 512 * MIB)
 SHARED_4090 = DeviceCapacity(1_000, 24_564 * MIB, 512 * MIB, share_grain=ShareGrain(100, 2 * GIB))

@@ -21,10 +21,10 @@ from domain.mig import (
     free_placements,
     geometry_of,
     largest_placeable,
-    placement_sets,
     taken_by,
 )
 from domain.units import MIB
+from tests.placements import placement_sets
 
 FAMILIES = [A100_40, A100_80, H100_80, H100_PCIE_80, H200_141, A30_24]
 EIGHT_SLICE_FAMILIES = [family for family in FAMILIES if family is not A30_24]

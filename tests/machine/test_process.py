@@ -16,7 +16,7 @@ from domain.clock import FrozenClock, SystemClock
 from domain.errors import UnavailableError
 from machine.process import Child, free_port
 
-IN_GOOD_ORDER = 'trap "echo stopping; exit 7" {signal}; echo ready; while :; do sleep 0.02; done'
+IN_GOOD_ORDER = 'trap "echo stopping; exit 7" TERM; echo ready; while :; do sleep 0.02; done'
 STUBBORN = 'trap "" TERM; sleep 1000 & echo $!; echo ready; while :; do sleep 0.02; done'
 
 PARENT = """
@@ -29,8 +29,8 @@ sys.stdin.read()
 """
 
 
-def shell(script: str, log: Path, stop_signal: signal.Signals = signal.SIGTERM) -> Child:
-    return Child(["sh", "-c", script], log=log, stop_signal=stop_signal)
+def shell(script: str, log: Path) -> Child:
+    return Child(["sh", "-c", script], log=log)
 
 
 def says_ready(child: Child) -> Callable[[], bool]:
@@ -52,10 +52,8 @@ def wait_until_gone(pid: int) -> bool:
     return is_gone(pid)
 
 
-@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
-def test_a_child_is_asked_to_end_in_good_order(tmp_path: Path, stop_signal: signal.Signals) -> None:
-    script = IN_GOOD_ORDER.format(signal=stop_signal.name.removeprefix("SIG"))
-    with shell(script, tmp_path / "log", stop_signal) as child:
+def test_a_child_is_asked_to_end_in_good_order(tmp_path: Path) -> None:
+    with shell(IN_GOOD_ORDER, tmp_path / "log") as child:
         child.wait_until(says_ready(child), timeout_s=10, clock=SystemClock())
         assert child.exit_code is None
         assert child.stop() == 7
