@@ -1,7 +1,7 @@
 """The balance of one device-second: every compute unit and every byte of it in exactly one state."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -128,8 +128,8 @@ def balance(
     `instances` are all that exist on the card; those in `foreign_uuids` take their slices but cannot be
     granted, so they are stranded. Granting beyond what is there shows as a residual below 0 and never makes
     another state smaller: beyond the device, beyond a MIG instance (twice, say), or on an instance that does
-    not exist. Bytes of a MIG card that no instance can have, such as those left beside a full-card one, are
-    stranded.
+    not exist. What takes all compute units of a MIG card, but no instance, takes the card with all that is on
+    it. Bytes of a MIG card that no instance can have, such as those left beside a full-card one, are stranded.
 
     Raises InputError for takes below 0 and for instances that cannot exist together.
     """
@@ -147,7 +147,8 @@ def balance(
     )
     used_uuids = {take.mig_uuid for take in takes}
     offered = [each for each in instances if each.uuid not in used_uuids and each.uuid not in foreign_uuids]
-    idle = _idle(device, free, bool(takes), offered, taken_slices)
+    is_taken = any(_is_of_card(device, take) for take in takes)
+    idle = _NOTHING if is_taken and device.share_grain is None else _idle(device, free, offered, taken_slices)
 
     def rest(free: int, idle: int) -> dict[str, int]:
         if lost:
@@ -187,11 +188,18 @@ def _reserved_bytes(device: DeviceCapacity, instances: Sequence[MigInstance]) ->
     return min(device.vram_reserved_bytes, max(0, left_bytes))
 
 
+def _is_of_card(device: DeviceCapacity, take: Take) -> bool:
+    """Whether the card itself is taken: any part of it, or all of one in MIG mode."""
+    return take.mig_uuid is None and (not device.mig_mode or take.compute_units == device.compute_units)
+
+
 def _backed(device: DeviceCapacity, usable: Amount, takes: Sequence[Take], instances: Sequence[MigInstance]) -> Amount:
-    """How much of what is taken exists: at most all of each instance, or of a card without MIG."""
-    sizes: Mapping[str | None, Amount] = (
-        {each.uuid: Amount(each.sm_count, each.vram_bytes) for each in instances} if device.mig_mode else {None: usable}
-    )
+    """How much of what is taken exists: at most all of each instance, and of the card."""
+    sizes: dict[str | None, Amount] = {}
+    if device.mig_mode:
+        sizes = {each.uuid: Amount(each.sm_count, each.vram_bytes) for each in instances}
+    if any(_is_of_card(device, take) for take in takes):
+        sizes[None] = usable
     compute: Counter[str | None] = Counter()
     vram: Counter[str | None] = Counter()
     for take in takes:
@@ -203,9 +211,7 @@ def _backed(device: DeviceCapacity, usable: Amount, takes: Sequence[Take], insta
     )
 
 
-def _idle(
-    device: DeviceCapacity, free: Amount, is_in_use: bool, offered: Sequence[MigInstance], taken_slices: int
-) -> Amount:
+def _idle(device: DeviceCapacity, free: Amount, offered: Sequence[MigInstance], taken_slices: int) -> Amount:
     """What of the free capacity could be sold as the device is sold; never more than is free.
 
     On a MIG card: the `offered` instances, which exist and can be granted as they stand, by their reported
@@ -222,4 +228,4 @@ def _idle(
         )
     if device.share_grain is not None:
         return free if device.share_grain.fits_in(free, device.compute_units) else _NOTHING
-    return _NOTHING if is_in_use else free
+    return free
