@@ -7,6 +7,7 @@ GputabError
 ├── ConflictError       it contradicts what is already recorded (HTTP 409)
 │   └── CapacityError   no device can take it now (HTTP 409); carries the reason per node
 └── UnavailableError    a server, program or file cannot be used now: retry or repair (HTTP 503)
+    └── EvidenceError   the frozen evidence of one window cannot be used; others can
 
 Messages are one line: "cannot ...", the offending value in quotes, the remedy last.
 """
@@ -52,3 +53,7 @@ class CapacityError(ConflictError):
 
 class UnavailableError(GputabError):
     """A server, program or file cannot be used now; the same request may succeed later."""
+
+
+class EvidenceError(UnavailableError):
+    """The frozen evidence of one window is gone or is not what was frozen; other windows can still be rated."""

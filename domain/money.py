@@ -1,8 +1,9 @@
 """Exact money: integer nano-units, exact rates, and the only rounding there is."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 
 from domain.errors import InputError
@@ -21,6 +22,8 @@ UNITS: dict[str, tuple[str, int]] = {
 # Bounds that keep every charge of an hour inside a BIGINT, on cards of up to a TiB.
 _HOURLY_PRICE_MAX = 1_000_000
 _PRICE_DECIMALS_MAX = 12
+# Decimal itself also reads "2_20", as 220, and powers of ten, blanks around and digits of other scripts.
+_PRICE = re.compile(r"[0-9]{1,40}(?:\.[0-9]{1,40})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +58,11 @@ def parse_quote(price: object, unit: object) -> Quote:
         raise InputError(f"cannot use the unit {unit!r}: write one of {', '.join(UNITS)}")
     if not isinstance(price, str):
         raise InputError(f'cannot use the price {price!r}: write it in quotes, such as price: "2.20"')
-    try:
-        amount = Decimal(price)
-    except InvalidOperation as error:
-        raise InputError(f"cannot read the price {price!r}: write a decimal number such as 2.20") from error
-    if not amount.is_finite() or amount < 0:
-        raise InputError(f"cannot use the price {price!r}: it must be a number, zero or more")
-    exponent = amount.as_tuple().exponent
+    if not _PRICE.fullmatch(price):
+        raise InputError(f"cannot read the price {price[:40]!r}: write a decimal number, zero or more, such as 2.20")
+    amount = Decimal(price)
     price_max = _HOURLY_PRICE_MAX if unit.endswith("-hour") else _HOURLY_PRICE_MAX // 3_600
-    if amount > price_max or (isinstance(exponent, int) and -exponent > _PRICE_DECIMALS_MAX):
+    if amount > price_max or len(price.partition(".")[2]) > _PRICE_DECIMALS_MAX:
         raise InputError(
             f"cannot use the price {price!r}: at most {price_max} per {unit} and {_PRICE_DECIMALS_MAX} decimals"
         )

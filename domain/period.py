@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from functools import cache
+from importlib import resources
+from zoneinfo import ZoneInfo
 
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
@@ -18,7 +20,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The instants that a calendar can name: years 1 to 9999 in UTC.
 _FIRST_S, _AFTER_S = -62_135_596_800, 253_402_300_800
 CALENDAR_END_US = _AFTER_S * MICROSECONDS
-_BELOW_A_MICROSECOND = re.compile(r"[.,]\d{6}\d*[1-9]")
+_BELOW_A_MICROSECOND = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
+# The library takes any sign between date and time of day; the last form is a date with an offset and no time.
+_ISO_FORM = re.compile(r"[0-9W-]{7,10}(?:[Tt ][0-9:.,]+(?:Z|[+-][0-9:.]+)?|[+-][0-9:]+)?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -114,14 +118,17 @@ def _unreachable(text: str) -> InputError:
 
 def _parse_iso(text: str) -> int:
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text if _ISO_FORM.fullmatch(text) else "")
     except ValueError as error:
         raise InputError(
             f"cannot read {text!r} as a time: write ISO 8601 with an offset, such as "
             "2026-01-31T12:00:00+08:00, or epoch seconds"
         ) from error
     if moment.tzinfo is None:
-        raise InputError(f"cannot use the naive time {text!r}: add its offset, such as {text}Z or {text}+08:00")
+        # In a date with an offset the library takes the offset for the time of day.
+        has_time = "T" in text.upper() or " " in text
+        local = (moment if has_time else datetime.combine(moment, time.min)).isoformat()
+        raise InputError(f"cannot use the naive time {text!r}: add its offset, such as {local}Z or {local}+08:00")
     if _BELOW_A_MICROSECOND.search(text):
         raise InputError(f"cannot use the time {text!r}: write at most six decimals of a second")
     return (moment - _EPOCH) // timedelta(microseconds=1)
@@ -134,13 +141,20 @@ def format_instant(instant_us: int) -> str:
 
 
 def billing_zone(name: str) -> ZoneInfo:
-    """The IANA zone of that name."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InputError(
-            f"cannot find the time zone {name!r}: use an IANA name such as 'UTC' or 'Asia/Shanghai'"
-        ) from error
+    """The IANA zone of that name.
+
+    Raises InputError for every other name: the machine may know more of them (`localtime`, `right/UTC`), but what
+    they mean is its own affair.
+    """
+    if name not in _iana_zones():
+        raise InputError(f"cannot find the time zone {name!r}: use an IANA name such as 'UTC' or 'Asia/Shanghai'")
+    return ZoneInfo(name)
+
+
+@cache
+def _iana_zones() -> frozenset[str]:
+    # "Factory" is the list's own word for a clock that nobody has set.
+    return frozenset((resources.files("tzdata") / "zones").read_text("utf-8").split()) - {"Factory"}
 
 
 def billing_date(instant_us: int, zone: ZoneInfo) -> date:

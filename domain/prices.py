@@ -39,7 +39,8 @@ class GapPolicy(StrEnum):
 class GapRules:
     """How a price book treats seconds without a valid sample.
 
-    A hole of up to `bridge_seconds` between two samples is billed as if it had been sampled.
+    A hole of up to `bridge_seconds` between two samples is billed as if it had been sampled. `never_ready` has no
+    effect until there is an agent to say that a grant was not ready.
     """
 
     bridge_seconds: int = 3

@@ -111,7 +111,7 @@ COLLECTOR_REFUSED = Series(
     "collector_refused_batches_total",
     "batches",
     Kind.COUNTER,
-    "seconds the store called unusable; they are set aside on disk",
+    "seconds the store called unusable, or would not keep; they are set aside on disk",
     ("node",),
     True,
 )
@@ -185,7 +185,12 @@ METER_SPEND_RATE = Series(
     ("tenant", "currency"),
 )
 METER_UNPRICED = Series(
-    "meter_unpriced_seconds", "seconds", Kind.GAUGE, "granted seconds that no rate covers", ("node",), True
+    "meter_unpriced_seconds",
+    "seconds",
+    Kind.GAUGE,
+    "granted seconds without a rate, dimensions added up",
+    ("node",),
+    True,
 )
 
 CATALOGUE: dict[str, Series] = {

@@ -1,6 +1,7 @@
 """What is sold: SKUs by model and VRAM."""
 
 import re
+import reprlib
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
@@ -41,8 +42,8 @@ def load_skus(path: Path | None = None) -> SkuTable:
     try:
         text = path.read_text("utf-8") if path else (resources.files("domain") / "skus.toml").read_text("utf-8")
         content = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"cannot read the SKU table {str(path)!r}: {error}") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"cannot read the SKU table {str(path)!r}: {error}; check 'sku_table'") from error
     rows = content.pop("sku", [])
     if content or not isinstance(rows, list):
         raise InputError(f"cannot use the SKU table {str(path)!r}: write [[sku]] rows and nothing else")
@@ -56,7 +57,9 @@ def load_skus(path: Path | None = None) -> SkuTable:
 
 def _read_row(row: Any) -> tuple[tuple[str, int], str]:
     if not isinstance(row, dict) or {key: type(value) for key, value in row.items()} != _ROW:
-        raise InputError(f"cannot use the SKU row {row!r}: it needs name, model and vram_gib (a whole number)")
+        raise InputError(
+            f"cannot use the SKU row {reprlib.repr(row)}: it needs name, model and vram_gib (a whole number)"
+        )
     # A slash begins a MIG profile, and a star is every SKU.
     return (row["model"].lower(), row["vram_gib"]), check_slug("SKU", row["name"])
 

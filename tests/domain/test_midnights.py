@@ -126,7 +126,7 @@ def _seconds_by_day(tenant: Tenant, periods: list[Period]) -> dict[str, int]:
 
 
 def test_a_day_is_named_by_the_offset_of_then_not_of_now() -> None:
-    """cases.md A23: 22:30Z of 31 January is January in Vienna, also when asked in summer."""
+    """22:30Z of 31 January is January in Vienna, also when asked in summer (openclaw 103092)."""
     assert billing_date(_us("2026-01-31T22:30:00Z"), ZoneInfo("Europe/Vienna")) == date(2026, 1, 31)
 
 

@@ -30,7 +30,6 @@ BIGINT_MAX = 2**63 - 1
         ("2.20", "GPU-hour", Decimal("2.20")),
         ("0", "GPU-second", Decimal(0)),
         ("0.000000000001", "GiB-hour", Decimal("0.000000000001")),
-        ("1E+2", "GPU-hour", Decimal(100)),
         ("1000000", "GPU-hour", Decimal(1_000_000)),
     ],
 )
@@ -49,13 +48,13 @@ def test_a_quote_is_kept_as_it_was_written(price: str, unit: str, expected: Deci
         ("", "GPU-hour", "cannot read the price ''"),
         ("two", "GPU-hour", "cannot read the price 'two'"),
         ("1,50", "GPU-hour", "cannot read the price '1,50'"),
-        ("-1", "GPU-hour", "cannot use the price '-1': it must be a number, zero or more"),
+        ("-1", "GPU-hour", "cannot read the price '-1': write a decimal number, zero or more"),
         ("-0.01", "GPU-hour", "zero or more"),
-        ("NaN", "GPU-hour", "it must be a number"),
-        ("sNaN", "GPU-hour", "it must be a number"),
-        ("Infinity", "GPU-hour", "it must be a number"),
+        ("NaN", "GPU-hour", "cannot read the price"),
+        ("sNaN", "GPU-hour", "cannot read the price"),
+        ("Infinity", "GPU-hour", "cannot read the price"),
         ("1000001", "GPU-hour", "at most 1000000"),
-        ("1E+7", "GPU-hour", "at most 1000000"),
+        ("1E+7", "GPU-hour", "cannot read the price"),
         ("0.0000000000001", "GPU-hour", "12 decimals"),
         ("2.20", None, "cannot use the unit None: write one of GPU-hour, GPU-second, GiB-hour, GiB-second"),
         ("2.20", "", "cannot use the unit ''"),
@@ -64,7 +63,10 @@ def test_a_quote_is_kept_as_it_was_written(price: str, unit: str, expected: Deci
     ],
 )
 def test_a_quote_that_is_not_exact_and_whole_is_refused(price: object, unit: object, problem: str) -> None:
-    """metering.md D43 and D48: the unit is mandatory, a provider's -1 is no price, a float is not what was written."""
+    """The unit is mandatory, a provider's -1 is no price, a float is not what was written.
+
+    OpenCost 3781, elizaOS 22681.
+    """
     with pytest.raises(InputError, match=problem):
         parse_quote(price, unit)
 
@@ -90,12 +92,12 @@ def _largest_accepted(unit: str) -> Decimal:
 
 
 def test_an_hourly_price_stays_hourly() -> None:
-    """metering.md D43: 0.95 per GPU-hour is 0.95 after an hour, not 0.95 / 730."""
+    """0.95 per GPU-hour is 0.95 after an hour, not 0.95 / 730 (OpenCost 3781)."""
     assert parse_quote("0.95", "GPU-hour").amount_nano(3_600 * 1_000, whole=1_000) == 950_000_000
 
 
 def test_a_month_at_an_hourly_quote_is_not_rounded_each_second() -> None:
-    """metering.md D46: 2.49 an hour has no exact price per second; 30 days cost 1,792.80 and nothing more."""
+    """2.49 an hour has no exact price per second; 30 days cost 1,792.80 and nothing more."""
     assert parse_quote("2.49", "GPU-hour").amount_nano(30 * 86_400) == 1_792_800_000_000
 
 
@@ -159,7 +161,7 @@ def test_of_equal_remainders_the_earlier_line_is_served_first() -> None:
 
 
 def test_a_card_of_72_a_day_splits_into_72() -> None:
-    """metering.md A6: 2 h x 4/7, 6 h x 1/7, 2 h x 2/7 and the rest of a $72 day, in cents."""
+    """2 h x 4/7, 6 h x 1/7, 2 h x 2/7 and the rest of a $72 day, in cents."""
     parts = [Fraction(72 * 2 * 4, 24 * 7), Fraction(72 * 6, 24 * 7), Fraction(72 * 2 * 2, 24 * 7)]
     exact = [round_half_even(part * NANO) for part in (*parts, Fraction(72) - sum(parts))]
     cents = [line // 10_000_000 for line in largest_remainder(exact, 10_000_000)]
@@ -167,7 +169,7 @@ def test_a_card_of_72_a_day_splits_into_72() -> None:
 
 
 def test_eighty_one_lines_add_up_to_the_rounded_total() -> None:
-    """metering.md D45: rounded apart these lines lose two cents."""
+    """Rounded apart these lines lose two cents (Lago 5121)."""
     total = 23_072_529_600_000
     amounts = [total // 81 + (index < total % 81) for index in range(81)]
     assert sum(largest_remainder(amounts, 10_000_000)) == 23_072_530_000_000

@@ -39,7 +39,7 @@ def _pieces(book: PriceBook, period: Period, sku: str = "a100-80g/1g.10gb") -> l
     return [(piece.start_us // US, piece.end_us // US, rate) for piece, rate in found]
 
 
-# Most specific first: design 4.8.
+# Most specific first, the order that domain/prices.py promises.
 LADDER = [
     _rate("a100-80g/1g.10gb", "acme", "vision"),
     _rate("a100-80g", "acme", "vision"),

@@ -43,7 +43,7 @@ def test_a_card_is_found_by_its_drivers_name_and_size(
     ],
 )
 def test_a_card_the_table_lacks_gets_a_name_of_its_own(model: str, gib: int, sku: str) -> None:
-    """metering.md A9: it is counted and shown as unpriced instead of dropped; the name never looks like a profile."""
+    """It is counted and shown as unpriced instead of dropped; the name never looks like a profile (OpenCost 3444)."""
     assert load_skus().sku_of(model, gib * GIB) == sku
 
 

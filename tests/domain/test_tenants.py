@@ -12,7 +12,7 @@ _instants = st.integers(0, 10**6)
 
 
 def test_a_window_is_cut_at_the_tenants_midnight_only() -> None:
-    """metering.md B24: at UTC+9 the day ends at 15:00Z, so that hour has two billing dates."""
+    """At UTC+9 the day ends at 15:00Z, so that hour has two billing dates (Lago 879)."""
     tenant = Tenant("acme", ZoneInfo("Asia/Tokyo"), "JPY", ())
     window = Period(parse_instant("2026-03-01T14:30:00Z"), parse_instant("2026-03-01T15:30:00Z"))
     cut_us = parse_instant("2026-03-01T15:00:00Z")
