@@ -64,14 +64,18 @@ def read_distribution(os_release: Path = OS_RELEASE) -> Distribution:
     try:
         text = os_release.read_text(encoding="utf-8")
     except OSError as error:
-        raise UnavailableError(f"cannot tell which Linux '{os_release}' is: {error.strerror}") from error
+        raise UnavailableError(
+            f"cannot tell which Linux '{os_release}' is: {error.strerror}; use Debian 12 or 13"
+        ) from error
     fields = {}
     for line in text.splitlines():
         key, _, value = line.partition("=")
         fields[key.strip()] = value.strip().strip("\"'")
     codename = fields.get("VERSION_CODENAME", "")
     if not codename:
-        raise UnavailableError(f"cannot tell which release this is: '{os_release}' has no VERSION_CODENAME")
+        raise UnavailableError(
+            f"cannot tell which release this is: '{os_release}' has no VERSION_CODENAME; use a release of Debian"
+        )
     version = fields.get("VERSION_ID", "").partition(".")[0]
     return Distribution(fields.get("ID", ""), codename, int(version) if version.isdecimal() else None)
 
@@ -87,7 +91,7 @@ def archives_of(codename: str, folder: Path = APT_FOLDER) -> list[Archive]:
     chosen = own or [archive for archive in found if MOVING_SUITES.intersection(archive.suites)]
     if not chosen:
         raise UnavailableError(
-            f"cannot find an archive of '{codename}' in '{folder}': no deb entry has it with the component main"
+            f"cannot find an archive of '{codename}' in '{folder}': no deb entry has it with component main; add one"
         )
     return chosen
 

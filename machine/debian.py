@@ -54,7 +54,9 @@ def unpack(
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        raise UnavailableError(f"cannot unpack {' '.join(packages)} into '{into}': {error.strerror}") from error
+        raise UnavailableError(
+            f"cannot unpack {' '.join(packages)} into '{into}': {error.strerror}; check the disk"
+        ) from error
     return into
 
 
@@ -71,7 +73,7 @@ def _contents(packages: Sequence[str], suite: str | None) -> str:
 def _refuse_missing_tools() -> None:
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
-            raise UnavailableError(f"cannot unpack Debian packages: '{tool}' is not on PATH; is this Debian?")
+            raise UnavailableError(f"cannot unpack Debian packages: '{tool}' is not on PATH; use Debian, or install it")
 
 
 def _fetch_from_any(

@@ -39,7 +39,7 @@ class Child:
         """
         words = [str(word) for word in command]
         if shutil.which(words[0]) is None:
-            raise UnavailableError(f"cannot start '{words[0]}': it is not an executable program")
+            raise UnavailableError(f"cannot start '{words[0]}': it is not an executable program; install it")
         self.name = Path(words[0]).name
         self.log = log
         setpriv = shutil.which("setpriv")
@@ -106,11 +106,16 @@ class Child:
         return self._process.wait()
 
     def _last_words(self) -> str:
-        with self.log.open("rb") as output:
-            output.seek(max(0, output.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
-            lines = output.read().decode("utf-8", errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        last = last_line(self.log)
         return f"'{self.log}' ends with '{last}'" if last else f"'{self.log}' is empty"
+
+
+def last_line(log: Path) -> str:
+    """The last line of the file that has something in it, as far as its last 4 KiB tell; '' where there is none."""
+    with log.open("rb") as output:
+        output.seek(max(0, output.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+        lines = output.read().decode("utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def run(

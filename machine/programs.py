@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def from_setting(program: Program, path: Path) -> Path:
     """
     refusal = f"cannot use '{path}' as {program.name} (setting '{program.setting}')"
     if not path.is_file():
-        raise InputError(f"{refusal}: there is no such file")
+        raise InputError(f"{refusal}: there is no such file; write the path of one")
     if not os.access(path, os.X_OK):
         raise InputError(f"{refusal}: it is not executable; run chmod +x on it")
     reason = flaw(path.absolute(), program.required_flags)
@@ -107,15 +107,25 @@ def from_setting(program: Program, path: Path) -> Path:
 def from_path(program: Program) -> tuple[Path | None, tuple[str, ...]]:
     """The first program on PATH that has the flags, or None; and why those before it were passed over."""
     passed_over: list[str] = []
-    for name in program.names_on_path:
-        found = shutil.which(name)
-        if found is None:
-            continue
-        reason = flaw(Path(found), program.required_flags)
+    for path in _on_path(program.names_on_path):
+        reason = flaw(path, program.required_flags)
         if reason is None:
-            return Path(found).absolute(), tuple(passed_over)
-        passed_over.append(f"'{found}' will not do: {reason}")
+            return path, tuple(passed_over)
+        passed_over.append(f"'{path}' will not do: {reason}")
     return None, tuple(passed_over)
+
+
+def _on_path(names: Sequence[str]) -> Iterator[Path]:
+    """Every program of these names in the folders of PATH, in their order; one that two folders show comes once."""
+    seen: set[Path] = set()
+    for folder in os.get_exec_path():
+        for name in names:
+            # An empty folder, which a shell takes for the working one, holds nothing here.
+            found = shutil.which(name, path=folder)
+            if found is None or Path(found).resolve() in seen:
+                continue
+            seen.add(Path(found).resolve())
+            yield Path(found).absolute()
 
 
 def from_debian(program: Program, cache_folder: Path, progress: Progress, os_release: Path = OS_RELEASE) -> Path:
