@@ -1,10 +1,11 @@
 """Every setting of gputab: `gputab.toml` in the working directory, overridden by `GPUTAB_*` in the environment."""
 
 import os
+import reprlib
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -13,7 +14,7 @@ from pydantic_settings import (
 )
 
 from domain.errors import InputError
-from domain.slugs import check_name
+from settings.values import LocalPath, NodeName, ServerUrl, Token, Whole, check_text
 
 CONFIG_FILE = Path("gputab.toml")
 _PREFIX = "GPUTAB_"
@@ -25,38 +26,34 @@ class Settings(BaseSettings):
     """What an operator may set. Times are seconds, URLs have no trailing slash."""
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, toml_file=CONFIG_FILE, extra="forbid", frozen=True, validate_default=True
+        env_prefix=_PREFIX,
+        # `GPUTAB_EVIDENCE_DIR=` is how a shell or a unit file takes a setting back.
+        env_ignore_empty=True,
+        toml_file=CONFIG_FILE,
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
     )
 
     database_url: str = Field("sqlite:///.gputab/gputab.db", description="the ledger: SQLite, or PostgreSQL")
-    victoriametrics_url: str = Field("http://127.0.0.1:8428", description="where samples are kept")
-    allocator_url: str = Field("http://127.0.0.1:8470", description="where `gputab alloc` and collectors call")
-    token: SecretStr | None = Field(None, description="the bearer token of this person, node or program")
-    node: str = Field(default_factory=lambda: os.uname().nodename, description="this machine's name")
-    data_dir: Path = Field(Path(".gputab"), description="queue, evidence and unpacked programs")
-    evidence_dir: Path | None = Field(None, description="frozen evidence; default DATA_DIR/evidence")
-    sku_table: Path | None = Field(None, description="a TOML file of SKUs that replaces the built-in table")
-    victoriametrics_binary: Path | None = Field(None, description="the victoria-metrics program to start")
-    settle_grace_seconds: int = Field(30, ge=0, description="how long after its end a window may settle")
-    settle_deadline_hours: int = Field(72, ge=1, description="when a window settles whatever is missing")
-    share_min_milli: int = Field(100, ge=0, le=1000, description="smallest share of a card; 0: sold whole only")
-    share_min_vram_mib: int = Field(1024, ge=1, description="smallest VRAM share of a card")
-    queue_max_mib: int = Field(1024, ge=1, description="how much disk the collector's queue may take")
+    victoriametrics_url: ServerUrl = Field("http://127.0.0.1:8428", description="where samples are kept")
+    allocator_url: ServerUrl = Field("http://127.0.0.1:8470", description="where `gputab alloc` and collectors call")
+    token: Token | None = Field(None, description="the bearer token of this person, node or program")
+    node: NodeName = Field(default_factory=lambda: os.uname().nodename, description="this machine's name")
+    data_dir: LocalPath = Field(Path(".gputab"), description="queue, evidence and unpacked programs")
+    evidence_dir: LocalPath | None = Field(None, description="frozen evidence; default DATA_DIR/evidence")
+    sku_table: LocalPath | None = Field(None, description="a TOML file of SKUs that replaces the built-in table")
+    victoriametrics_binary: LocalPath | None = Field(None, description="the victoria-metrics program to start")
+    settle_grace_seconds: Whole = Field(30, ge=0, description="how long after its end a window may settle")
+    settle_deadline_hours: Whole = Field(72, ge=1, description="when a window settles whatever is missing")
+    share_min_milli: Whole = Field(100, ge=0, le=1000, description="smallest share of a card; 0: sold whole only")
+    share_min_vram_mib: Whole = Field(1024, ge=1, description="smallest VRAM share of a card")
+    queue_max_mib: Whole = Field(1024, ge=1, description="how much disk the collector's queue may take")
 
-    @field_validator("victoriametrics_url", "allocator_url")
+    @field_validator("*", mode="before")
     @classmethod
-    def _check_url(cls, url: str) -> str:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError("write a URL that begins with http:// or https://")
-        return url.rstrip("/")
-
-    @field_validator("node")
-    @classmethod
-    def _check_node(cls, node: str) -> str:
-        try:
-            return check_name("node", node)
-        except InputError as error:
-            raise ValueError(str(error)) from error
+    def _check_text(cls, value: Any) -> Any:
+        return check_text(value)
 
     @property
     def evidence_path(self) -> Path:
@@ -84,11 +81,14 @@ class Settings(BaseSettings):
 def load_settings(**overrides: Any) -> Settings:
     """The settings of this process; InputError lists every problem at once, an unknown key being one."""
     problems = [f"{name}: unknown setting" for name in sorted(os.environ) if _is_unknown(name)]
+    if (CONFIG_FILE.exists() or CONFIG_FILE.is_symlink()) and not CONFIG_FILE.is_file():
+        # pydantic takes that for no file at all.
+        problems.append(f"{CONFIG_FILE}: is no file; remove it, or write one of that name")
     try:
         settings = Settings(**{key: value for key, value in overrides.items() if value is not None})
     except ValidationError as error:
         problems += [_describe(detail) for detail in error.errors()]
-    except ValueError as error:  # the TOML file itself does not parse
+    except (OSError, ValueError, RecursionError) as error:  # the TOML file itself cannot be read, or does not parse
         problems.append(f"{CONFIG_FILE}: {error}")
     else:
         if not problems:
@@ -99,12 +99,15 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def _is_unknown(name: str) -> bool:
-    return name.startswith(_PREFIX) and name.removeprefix(_PREFIX).lower() not in Settings.model_fields
+    # pydantic reads a name in any case, so one that it would not know in any case is unknown.
+    return name.upper().startswith(_PREFIX) and name[len(_PREFIX) :].lower() not in Settings.model_fields
 
 
 def _describe(detail: Any) -> str:
     place = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         return f"{place}: unknown setting"
-    got = "" if place in _SECRET else f" (got {detail['input']!r})"
+    value = detail["input"]
+    shown = repr(value) if isinstance(value, str) else reprlib.repr(value)  # a table may be of any depth
+    got = "" if place in _SECRET else f" (got {shown})"
     return f"{place}: {detail['msg'].removeprefix('Value error, ')}{got}"

@@ -101,8 +101,7 @@ def test_all_problems_are_reported_together(folder: Path, monkeypatch: pytest.Mo
         ("SETTLE_DEADLINE_HOURS", "0"),
         ("SHARE_MIN_MILLI", "-1"),
         ("SHARE_MIN_VRAM_MIB", "0"),
-        ("QUEUE_MAX_MIB", ""),
-        ("NODE", ""),
+        ("NODE", " "),
     ],
 )
 def test_a_value_out_of_range_is_quoted_with_its_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -116,6 +115,21 @@ def test_a_value_out_of_range_is_quoted_with_its_name(monkeypatch: pytest.Monkey
 def test_a_file_that_is_no_toml_is_named(folder: Path, text: str) -> None:
     _write(folder, text)
     assert "gputab.toml: " in _problems()
+
+
+def test_what_stands_in_the_files_place_is_not_passed_over(folder: Path) -> None:
+    """A folder of that name, or a link that leads nowhere: somebody meant to set something."""
+    (folder / "gputab.toml").mkdir()
+    assert "gputab.toml: is no file; remove it, or write one of that name" in _problems()
+    (folder / "gputab.toml").rmdir()
+    (folder / "gputab.toml").symlink_to("nowhere.toml")
+    assert "gputab.toml: is no file" in _problems()
+
+
+def test_a_file_that_cannot_be_read_is_named(folder: Path) -> None:
+    """Nobody can read another process's memory at address 0, the administrator included."""
+    (folder / "gputab.toml").symlink_to("/proc/self/mem")
+    assert "gputab.toml: [Errno 5] Input/output error" in _problems()
 
 
 def test_a_file_in_another_encoding_is_named(folder: Path) -> None:

@@ -1,0 +1,157 @@
+"""Which values a setting takes, from the environment and from the file."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from domain.errors import InputError
+from settings.gputab import Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory and an environment without any setting."""
+    for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _refusal() -> str:
+    with pytest.raises(InputError) as refused:
+        load_settings()
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """`GPUTAB_EVIDENCE_DIR=` once put the evidence into the working directory."""
+    plain = load_settings()
+    monkeypatch.setenv(f"GPUTAB_{name.upper()}", "")
+    assert load_settings() == plain
+
+
+def test_an_empty_variable_leaves_the_files_value(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "gputab.toml").write_text('evidence_dir = "ground"\n', "utf-8")
+    monkeypatch.setenv("GPUTAB_EVIDENCE_DIR", "")
+    assert load_settings().evidence_path == Path("ground")
+
+
+@pytest.mark.parametrize("name", ["gputab_nod", "Gputab_Nod", "GPUTAB_NOD", "gputab_", "GPUTAB_nod"])
+def test_an_unknown_name_is_an_error_in_any_case(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "box-1")
+    assert f"{name}: unknown setting" in _refusal()
+
+
+@pytest.mark.parametrize("name", ["gputab_node", "Gputab_Node", "GPUTAB_NODE"])
+def test_a_known_name_is_read_in_any_case(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "box-1")
+    assert load_settings().node == "box-1"
+
+
+@pytest.mark.parametrize("text", ["1_00", " 5", "+5", "5.0", "٣", "1e2", "1e99999999", "0x10", "true"])
+def test_a_count_in_the_environment_is_plain_digits(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("GPUTAB_SHARE_MIN_MILLI", text)
+    assert f"share_min_milli: cannot read {text!r} as a whole number" in _refusal()
+
+
+@pytest.mark.parametrize("text", ["true", "5.0", "1e2", "inf", '"1_0"', "[1]"])
+def test_a_count_in_the_file_is_an_integer(folder: Path, text: str) -> None:
+    """To Python `true` is 1, a minute of which nobody asked for."""
+    (folder / "gputab.toml").write_text(f"settle_grace_seconds = {text}\n", "utf-8")
+    assert "settle_grace_seconds: " in _refusal()
+
+
+def test_tomls_own_digits_are_read(folder: Path) -> None:
+    (folder / "gputab.toml").write_text("settle_grace_seconds = 1_000\n", "utf-8")
+    assert load_settings().settle_grace_seconds == 1_000
+
+
+_PATHS = [name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation)]
+
+
+def test_the_settings_that_are_paths_are_found() -> None:
+    assert set(_PATHS) == {"data_dir", "evidence_dir", "sku_table", "victoriametrics_binary"}
+
+
+@pytest.mark.parametrize("name", _PATHS)
+def test_a_url_is_no_folder_of_that_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"GPUTAB_{name.upper()}", "s3://bucket/x")
+    assert f"{name}: write a path: only files and folders of this machine are supported so far" in _refusal()
+
+
+@pytest.mark.parametrize("name", _PATHS)
+def test_an_empty_path_in_the_file_is_not_the_working_directory(folder: Path, name: str) -> None:
+    (folder / "gputab.toml").write_text(f'{name} = ""\n', "utf-8")
+    assert f"{name}: write a path, or leave the setting out" in _refusal()
+
+
+@pytest.mark.parametrize("token", ["tökén", "a\u4e2d", "abc\n", "two words", "a\udcff", "\u00a0"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv("GPUTAB_TOKEN", token)
+    refusal = _refusal()
+    assert "token: write it " in refusal
+    assert token not in refusal
+    assert repr(token) not in refusal
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://",
+        "http://a..b:8428",
+        "http://.a",
+        f"http://{'a' * 64}.example:8428",
+        f"http://{'a.' * 130}example",
+        "http://[::1",
+        "http://ho st",
+        "http://x\u2028y",
+        "http://\u00e9\u0301..x",
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:0",
+        "http://127.0.0.1:port",
+        "http://gputab:hunter2#x@metrics:8428",
+        "http://gputab:hunter2/x@metrics:8428",
+        "http://gputab:1?hunter2@metrics:8428",
+        "http://metrics\udcff",
+    ],
+)
+@pytest.mark.parametrize("name", ["victoriametrics_url", "allocator_url"])
+def test_a_url_that_no_client_can_call_is_refused_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, name: str, url: str
+) -> None:
+    monkeypatch.setenv(f"GPUTAB_{name.upper()}", url)
+    refusal = _refusal()
+    assert f"{name}: write " in refusal
+    assert "got " not in refusal
+    assert "hunter2" not in refusal
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8428",
+        "https://gputab:p%40ss%2Fword@metrics.example.org/select",
+        "http://[::1]:8428",
+        "http://vm_single.example.",
+        "http://b\u00fccher.example:8428",
+        f"http://{'a' * 63}:65535",
+    ],
+)
+def test_a_url_that_a_client_can_call_is_taken(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", url)
+    assert load_settings().victoriametrics_url == url
+
+
+@pytest.mark.parametrize("name", sorted({*Settings.model_fields} - {"node"}))
+def test_text_that_cannot_be_encoded_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A byte that is no UTF-8 comes out of the environment as half a surrogate pair, which no database takes."""
+    monkeypatch.setenv(f"GPUTAB_{name.upper()}", "a\udcff")
+    assert f"{name}: write it in UTF-8" in _refusal()
+
+
+def test_a_zero_byte_in_the_file_is_refused(folder: Path) -> None:
+    (folder / "gputab.toml").write_text('data_dir = "a\\u0000b"\n', "utf-8")
+    assert "data_dir: leave out the zero byte" in _refusal()
