@@ -123,7 +123,7 @@ def authenticate(connection: Connection, secret: str | None, *, now_us: int) -> 
         raise AccessError("cannot let you in without a token: set GPUTAB_TOKEN", authenticated=False)
     row = connection.execute(select(tokens).where(tokens.c.token_hash == _hash(secret))).one_or_none()
     if row is None or row.revoked_us is not None:
-        raise AccessError("cannot let you in: the token is unknown or revoked", authenticated=False)
+        raise AccessError("cannot let you in: the token is unknown or revoked; ask for a new one", authenticated=False)
     if row.expires_us <= now_us:
         raise AccessError(
             f"cannot let you in: the token expired at {format_instant(row.expires_us)}; ask for a new one",

@@ -76,7 +76,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceState:
+class DeviceStatePeriod:
     """What the operator or the service said of a card's health over `period`: ok, suspect, draining, failed."""
 
     gpu_uuid: str
@@ -93,11 +93,12 @@ def load_grants(
     node: str | None = None,
     tenant: str | None = None,
     gpu_uuids: Collection[str] | None = None,
+    mig_uuids: Collection[str] | None = None,
 ) -> list[Grant]:
     """Grants that meet the period, of tenants the principal may see, ordered by allocation and ordinal.
 
-    `node` keeps one node's; '' those without a device, whatever node their record names. `tenant` and
-    `gpu_uuids` keep those of one tenant and those on some cards.
+    `node` keeps one node's; '' those without a device, whatever node their record names. `tenant`,
+    `gpu_uuids` and `mig_uuids` keep those of one tenant, on some cards, and on some MIG instances.
     """
     query = (
         select(grants, allocations.c.tenant, allocations.c.project)
@@ -109,6 +110,8 @@ def load_grants(
         query = query.where(allocations.c.tenant == tenant)
     if gpu_uuids is not None:
         query = query.where(grants.c.gpu_uuid.in_(gpu_uuids))
+    if mig_uuids is not None:
+        query = query.where(grants.c.mig_uuid.in_(mig_uuids))
     if node == "":
         query = query.where(grants.c.gpu_uuid.is_(None))
     elif node is not None:
@@ -203,10 +206,10 @@ def load_holds(connection: Connection, principal: Principal, period: Period, gpu
 
 def load_device_states(
     connection: Connection, principal: Principal, period: Period, gpu_uuids: Iterable[str]
-) -> list[DeviceState]:
+) -> list[DeviceStatePeriod]:
     """States of the cards that meet the period; a card without one is ok."""
     rows = _of_cards(connection, principal, device_states, period, gpu_uuids)
-    return [DeviceState(row.gpu_uuid, row.state, row.reason, _period(row)) for row in rows]
+    return [DeviceStatePeriod(row.gpu_uuid, row.state, row.reason, _period(row)) for row in rows]
 
 
 def load_contacts(connection: Connection, principal: Principal, period: Period, *, node: str) -> list[Period]:

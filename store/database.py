@@ -4,22 +4,32 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import URL, Connection, Engine, event, text
 from sqlalchemy import create_engine as sqlalchemy_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from domain.errors import ConflictError, GputabError, InputError, UnavailableError
+from machine.mounts import file_system
 
 # Another process holds SQLite's one write lock for milliseconds; this is for a meter that writes a busy hour.
 _BUSY_TIMEOUT_MS = 15_000
 _READ_ONLY = "gputab_read_only"
+# A service answers on the 40 threads that AnyIO has, each with one transaction at a time, and its publisher is one
+# more. PostgreSQL's 100 connections, as it comes, then hold for a service, a meter and people at terminals.
+_CONNECTIONS = 48
+_POOL: dict[str, Any] = {"pool_size": _CONNECTIONS, "max_overflow": 0}
 # File systems on which SQLite's locks do not hold between hosts (type column of /proc/mounts).
-_NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "glusterfs")
+_NETWORK_FILE_SYSTEMS = (
+    *("9p", "afs", "beegfs", "ceph", "cifs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "ocfs2"),
+    *("orangefs", "smb3", "fuse.ceph", "fuse.ceph-fuse", "fuse.glusterfs", "fuse.juicefs", "fuse.mfs"),
+    *("fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
+)
 # PostgreSQL's codes of errors (its manual, appendix A): a table or schema that is not there; a row that another
 # transaction wrote or took away meanwhile, which SQLite's one writer at a time cannot meet; and a transaction that
 # had to give way. What refuses a connection comes without a code, so a database that is not there (3D000) is told
@@ -45,16 +55,15 @@ class Database:
                 "cannot read the database URL: write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
             ) from error
         self.engine: Engine
-        self._folder: Path | None = None
+        self._file: Path | None = None
         try:
             if parsed.get_backend_name() == "sqlite":
-                file = _sqlite_file(parsed.database)
-                self._folder = file.parent
-                self.engine = _sqlite_engine(url, file)
+                self._file = _sqlite_file(parsed)
+                self.engine = _sqlite_engine(url, self._file)
             elif parsed.get_backend_name() == "postgresql":
                 # What the server's default may be is no matter: `serialize` needs each statement to see what was
                 # committed before it.
-                self.engine = sqlalchemy_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED")
+                self.engine = sqlalchemy_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", **_POOL)
             else:
                 raise InputError(f"cannot use the database {parsed.get_backend_name()!r}: use sqlite or postgresql")
         except (NoSuchModuleError, ImportError) as error:
@@ -77,14 +86,21 @@ class Database:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
             yield connection
 
-    def make_folder(self) -> None:
-        """Make the folder of a SQLite file; a server has made its own. UnavailableError where that cannot be done."""
-        if self._folder is None:
+    def make_file(self) -> None:
+        """Make a SQLite file that is not there, empty, and its folder; a server's database is made on the server.
+
+        Nothing else makes one: a mistyped name is not to become a ledger. UnavailableError where it cannot be done.
+        """
+        if self._file is None:
             return
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            if not self._file.exists():
+                self._file.touch()
         except OSError as error:
-            raise UnavailableError(f"cannot make the folder {str(self._folder)!r}: {error.strerror}") from error
+            raise UnavailableError(
+                f"cannot make the database {str(self._file)!r}: {error.strerror}; name another file by `database_url`"
+            ) from error
 
     def close(self) -> None:
         """Give every connection back."""
@@ -119,6 +135,11 @@ def _plain_errors() -> Iterator[None]:
     """Turn what a person can act on into one line; the rest are our own faults."""
     try:
         yield
+    except PoolTimeoutError as error:
+        raise UnavailableError(
+            f"cannot use the database: all {_CONNECTIONS} connections of this process are busy; try again, and see "
+            "in its log what does not end"
+        ) from error
     except DatabaseError as error:
         plain = _plain(error)
         if plain is None:
@@ -141,6 +162,12 @@ def _plain(error: DatabaseError) -> GputabError | None:
         remedy = "another transaction was in the way; try again"
     elif "locked" in reason:
         remedy = f"another process has held its lock for {_BUSY_TIMEOUT_MS // 1000} s; stop it or try again"
+    elif "not a database" in reason or "malformed" in reason:
+        remedy = "restore it from a backup, or name a new file by GPUTAB_DATABASE_URL"
+    elif "disk is full" in reason:
+        remedy = "free some space"
+    elif "readonly" in reason:
+        remedy = "let this user write the file and its folder"
     # SQLite says of a file that is no database what is in no subclass.
     elif type(error) in (DatabaseError, OperationalError):
         remedy = "check `database_url`, and that the server and the database, or the file, are there"
@@ -149,23 +176,35 @@ def _plain(error: DatabaseError) -> GputabError | None:
     return UnavailableError(f"cannot use the database: {reason}; {remedy}")
 
 
-def _sqlite_file(name: str | None) -> Path:
-    if not name or name == ":memory:":
+def _sqlite_file(url: URL) -> Path:
+    if not url.database or url.database == ":memory:":
         raise InputError("cannot keep the ledger in memory: write sqlite:///FILE")
-    file = Path(name).absolute()
-    _refuse_network_file_system(file)
+    if url.query:
+        raise InputError("cannot use a SQLite URL with options: write sqlite:///FILE, and nothing after it")
+    file = Path(url.database).absolute()
+    kind = file_system(file)
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise InputError(
+            f"cannot keep SQLite on the {kind} file system of {str(file)!r}: its locks do not hold there; use a "
+            "local disk, or PostgreSQL"
+        )
     return file
 
 
 def _sqlite_engine(url: str, file: Path) -> Engine:
-    def refuse_missing_folder(*_how: Any) -> None:
-        if not file.parent.is_dir():
+    def name_the_file(_dialect: Any, _record: Any, arguments: list[str], keywords: dict[str, Any]) -> None:
+        try:
+            file.stat()
+        except OSError as error:
             raise UnavailableError(
-                f"cannot open the database {str(file)!r}: there is no such folder; run `gputab db upgrade`"
-            )
+                f"cannot open the database {str(file)!r}: {error.strerror}; check `database_url`, or make it: "
+                "run `gputab db upgrade`"
+            ) from error
+        # By itself SQLite makes a file that is not there.
+        arguments[0], keywords["uri"] = f"{file.as_uri()}?mode=rw", True
 
-    engine = sqlalchemy_engine(url)
-    event.listen(engine, "do_connect", refuse_missing_folder)
+    engine = sqlalchemy_engine(url, **_POOL)
+    event.listen(engine, "do_connect", name_the_file)
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -174,13 +213,17 @@ def _sqlite_engine(url: str, file: Path) -> Engine:
 def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     # sqlite3 would begin transactions by itself, and not before a SELECT; _begin_sqlite says when instead.
     connection.isolation_level = None
-    for pragma in (
-        "journal_mode=WAL",
-        "foreign_keys=ON",
-        "synchronous=FULL",
-        f"busy_timeout={_BUSY_TIMEOUT_MS}",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
+    with ExitStack() as refused:
+        # The pool takes no connection that fails here, and would leave it open.
+        refused.callback(connection.close)
+        for pragma in (
+            "journal_mode=WAL",
+            "foreign_keys=ON",
+            "synchronous=FULL",
+            f"busy_timeout={_BUSY_TIMEOUT_MS}",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        refused.pop_all()
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -188,17 +231,3 @@ def _begin_sqlite(connection: Connection) -> None:
     # taking the write lock at the start makes it wait instead.
     read_only = connection.get_execution_options().get(_READ_ONLY, False)
     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-
-
-def _refuse_network_file_system(path: Path) -> None:
-    try:
-        mounts = [line.split() for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
-    except OSError:
-        return
-    points = [(fields[1], fields[2]) for fields in mounts if path.is_relative_to(fields[1])]
-    kind = max(points, key=lambda point: len(point[0]), default=("/", ""))[1]
-    if kind in _NETWORK_FILE_SYSTEMS:
-        raise InputError(
-            f"cannot keep SQLite on the {kind} file system of {str(path)!r}: its locks do not hold there; use a "
-            "local disk, or PostgreSQL"
-        )

@@ -1,10 +1,8 @@
 """Bring a database to the newest migration, or say how far it is."""
 
 from importlib import resources
-from typing import Any
 
 from alembic import command
-from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -12,15 +10,15 @@ from alembic.util.exc import CommandError
 
 from domain.errors import UnavailableError
 from store.database import Database, serialize
-from store.tables import METADATA
+from store.schema import differing_parts
 
 # Two hosts that start at once may both find a database without tables.
 _HISTORY = "migrations"
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Run every migration up to `revision` in one transaction; the folder of a new SQLite file is made."""
-    database.make_folder()
+    """Run every migration up to `revision` in one transaction; a new SQLite file is made, and its folder."""
+    database.make_file()
     try:
         with database.write() as connection:
             serialize(connection, _HISTORY)
@@ -37,7 +35,10 @@ def downgrade(database: Database, revision: str = "base") -> None:
 
 
 def check(database: Database) -> str:
-    """The revision of the database; UnavailableError where it is not the newest, or its tables differ."""
+    """The revision of the database; UnavailableError where it is not the newest, or its tables differ from it.
+
+    How far they are compared: `differing_parts`.
+    """
     history = ScriptDirectory.from_config(_config(None))
     head = history.get_current_head()
     with database.read() as connection:
@@ -52,23 +53,13 @@ def check(database: Database) -> str:
                 f"cannot use the database at migration {current or 'none'!r}: gputab needs {head!r}; run "
                 "`gputab db upgrade`"
             )
-        differing = sorted({_differing(each) for each in compare_metadata(context, METADATA)})
+        differing = differing_parts(connection)
     if differing:
         raise UnavailableError(
             f"cannot use the database: its tables differ from migration {head!r} in {', '.join(differing)}; restore "
             "a backup"
         )
     return str(current)
-
-
-def _differing(difference: Any) -> str:
-    """The table of one of alembic's differences, with the column if it is about one."""
-    # (operation, Table | Index | Constraint) or (operation, schema, table, Column | name, ...), several in a list.
-    _, subject, *rest = difference[0] if isinstance(difference, list) else difference
-    if rest and isinstance(rest[0], str):
-        table, column = rest[:2]
-        return f"{table}.{getattr(column, 'name', column)}"
-    return str(getattr(subject, "table", subject).name)
 
 
 def _config(connection: object) -> Config:

@@ -21,7 +21,10 @@ def create_tenant(
     billing_zone(zone)
     check_currency(currency)
     if connection.execute(select(tenants.c.tenant).where(tenants.c.tenant == tenant)).one_or_none():
-        raise ConflictError(f"cannot create the tenant {tenant!r}: there is one of that name")
+        raise ConflictError(
+            f"cannot create the tenant {tenant!r}: there is one of that name; choose another, or add to it by "
+            "`gputab tenant project`"
+        )
     connection.execute(insert(tenants).values(tenant=tenant, billing_zone=zone, currency=currency, created_us=now_us))
     record(connection, principal, "create tenant", tenant, now_us)
 

@@ -90,6 +90,7 @@ windows = Table(
 )
 Index("ix_windows_start_us", windows.c.start_us)
 Index("ix_windows_found_us", windows.c.found_us)
+Index("ix_windows_state", windows.c.state, windows.c.rated_us)
 
 # One revision of a window's frozen evidence; older ones stay. `digest` is SHA-256 of the file's content.
 evidence = Table(

@@ -40,8 +40,8 @@ node_contacts = Table(
 
 # A card as it was over an interval; whatever changes of it begins the next period. `share_min_milli` is null on
 # a card that is sold whole or in MIG instances; `offered_profiles` is comma separated, empty where MIG is off.
-# `changed_us` is when the row was last written, by the database's clock, here and in grants: a report or record may
-# speak of an hour that is long settled.
+# `changed_us` is when the row was last written, by the database's clock, in every table of intervals: a report or
+# record may speak of an hour that is long settled.
 device_periods = Table(
     "device_periods",
     METADATA,
@@ -91,6 +91,7 @@ mig_periods = Table(
     text("origin"),
     instant("start_us"),
     instant("end_us", nullable=True),
+    instant("changed_us"),
     UniqueConstraint("mig_uuid", "start_us"),
     interval_check(),
     one_of("origin", "ours", "foreign", "adopted"),
@@ -99,6 +100,7 @@ mig_periods = Table(
 )
 unique_where("uq_mig_periods_open", mig_periods.c.end_us.is_(None), mig_periods.c.mig_uuid)
 Index("ix_mig_periods_gpu_uuid", mig_periods.c.gpu_uuid)
+Index("ix_mig_periods_changed_us", mig_periods.c.changed_us)
 
 device_states = Table(
     "device_states",
@@ -109,10 +111,12 @@ device_states = Table(
     text("reason"),
     instant("start_us"),
     instant("end_us", nullable=True),
+    instant("changed_us"),
     interval_check(),
     one_of("state", "ok", "suspect", "draining", "failed"),
 )
 unique_where("uq_device_states_open", device_states.c.end_us.is_(None), device_states.c.gpu_uuid)
+Index("ix_device_states_changed_us", device_states.c.changed_us)
 
 # `source` is who said so: "service", or the name an import was given. `labels` is a JSON object.
 allocations = Table(
@@ -188,12 +192,14 @@ holds = Table(
     whole("vram_bytes"),
     instant("start_us"),
     instant("end_us", nullable=True),
+    instant("changed_us"),
     ForeignKeyConstraint(["allocation"], ["allocations.allocation"]),
     interval_check(),
     one_of("reason", "reserved", "verifying", "releasing"),
     CheckConstraint("compute_units >= 0 AND vram_bytes >= 0", name="size"),
 )
 Index("ix_holds_gpu_uuid", holds.c.gpu_uuid)
+Index("ix_holds_changed_us", holds.c.changed_us)
 
 # What happened to a node or a card. `detail` is a JSON object.
 events = Table(

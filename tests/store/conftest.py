@@ -4,14 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert
 
 from store.access import Principal, Role
 from store.database import Database
 from store.migrate import upgrade
-from store.tables import access, capacity
-
-NOW_US = 1_772_359_200_000_000
+from tests.store.legal_rows import HOUR_US, put
 
 
 @pytest.fixture(scope="session")
@@ -54,36 +51,10 @@ def acme() -> Principal:
 def two_tenants(database: Database) -> Database:
     """acme and globex, each with a project, an allocation and a grant on a card of the node n1."""
     with database.write() as connection:
-        connection.execute(insert(capacity.nodes).values(node="n1", created_us=NOW_US))
+        put(connection, "nodes")
         for number, tenant in enumerate(("acme", "globex")):
-            connection.execute(
-                insert(access.tenants).values(tenant=tenant, billing_zone="UTC", currency="CNY", created_us=NOW_US)
-            )
-            connection.execute(insert(access.projects).values(tenant=tenant, project="p", created_us=NOW_US))
-            connection.execute(
-                insert(capacity.allocations).values(
-                    allocation=f"a-{tenant}",
-                    tenant=tenant,
-                    project="p",
-                    source="service",
-                    labels="{}",
-                    created_us=NOW_US,
-                )
-            )
-            connection.execute(
-                insert(capacity.grants).values(
-                    allocation=f"a-{tenant}",
-                    ordinal=0,
-                    node="n1",
-                    gpu_uuid=f"GPU-{number}",
-                    kind="whole",
-                    model="NVIDIA GeForce RTX 4090",
-                    sku="rtx4090-24g",
-                    compute_units=1_000,
-                    compute_units_total=1_000,
-                    vram_bytes=24 * 2**30,
-                    start_us=NOW_US,
-                    changed_us=NOW_US,
-                )
-            )
+            put(connection, "tenants", tenant=tenant)
+            put(connection, "projects", tenant=tenant)
+            put(connection, "allocations", allocation=f"a-{tenant}", tenant=tenant)
+            put(connection, "grants", allocation=f"a-{tenant}", gpu_uuid=f"GPU-{number}", start_us=HOUR_US)
     return database

@@ -1,4 +1,4 @@
-"""Promise 10: every query function asks who is asking, and a tenant sees only itself."""
+"""Every query function asks who is asking, and a tenant sees only itself."""
 
 import importlib
 import inspect
@@ -48,12 +48,14 @@ MATRIX: dict[Callable[..., Any], tuple[set[Role], dict[str, Any]]] = {
     capacity.known_skus: (STAFF, {}),
     ledger_store.load_window: (STAFF, {"node": "n1", "start_us": NOW_US}),
     ledger_store.load_windows: (STAFF, {}),
+    ledger_store.newest_rated: (STAFF, {"node": "n1"}),
     ledger_store.load_frozen: (STAFF, {"window": WINDOW}),
     ledger_store.save_window: (STAFF, {"window": WINDOW, "its_charges": [], "frozen": None}),
     ledger_store.load_charges: (EVERYBODY, {}),
     ledger_store.rated_nodes: (STAFF, {}),
     ledger_store.inventory_us: (STAFF, {"node": "n1"}),
     backlog_store.due_windows: (STAFF, {}),
+    backlog_store.least_recent_windows: (STAFF, {"limit": 1}),
     backlog_store.windows_of: (STAFF, {"period": ALL}),
     record_store.read_record: (STAFF, {"node": "n1", "hour": HOUR}),
     price_store.load_book: (STAFF, {"book": BOOK, "now_us": NOW_US}),
@@ -65,8 +67,9 @@ MATRIX: dict[Callable[..., Any], tuple[set[Role], dict[str, Any]]] = {
         {"tenant": "acme", "first_date": "2026-03-01", "last_date": "2026-03-31"},
     ),
 }
-# authenticate makes the principal, record writes down what one did, now_us reads a clock, serialize waits for a turn.
-ASKS_NOBODY = {"authenticate", "record", "now_us", "serialize"}
+# authenticate makes the principal, record writes down what one did, now_us reads a clock, serialize waits for a turn,
+# differing_parts looks at tables and at no row.
+ASKS_NOBODY = {"authenticate", "record", "now_us", "serialize", "differing_parts"}
 PRINCIPALS = {
     Role.OPERATOR: Principal("p", Role.OPERATOR),
     Role.BILLING: Principal("p", Role.BILLING),

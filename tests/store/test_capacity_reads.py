@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from domain.capacity import ShareGrain
 from domain.grants import OPEN_END_US
@@ -20,20 +20,10 @@ from store.capacity import (
     load_mig_periods,
 )
 from store.database import Database
-from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods, node_contacts, nodes
+from store.tables.capacity import grants
+from tests.store.legal_rows import put
 
-GRANT = {
-    "allocation": "a-acme",
-    "node": "n1",
-    "gpu_uuid": "GPU-7",
-    "kind": "share",
-    "model": "NVIDIA L4",
-    "sku": "l4-24g",
-    "compute_units": 250,
-    "compute_units_total": 1_000,
-    "vram_bytes": 5,
-    "changed_us": 0,
-}
+SHARE = {"allocation": "a-acme", "gpu_uuid": "GPU-7", "kind": "share", "compute_units": 250}
 # What meets [100, 200): by its start, by its end, by both, by neither.
 EDGES = [(0, 100, False), (0, 101, True), (199, 300, True), (200, 300, False), (0, None, True), (200, None, False)]
 
@@ -45,8 +35,8 @@ def ledger(two_tenants: Database) -> Database:
     return two_tenants
 
 
-def _grant(connection: Connection, ordinal: int, **changes: object) -> None:
-    connection.execute(insert(grants).values(**{**GRANT, "ordinal": ordinal, **changes}))
+def _grant(connection: Connection, ordinal: int, **changes: Any) -> None:
+    put(connection, "grants", **{**SHARE, "ordinal": ordinal, **changes})
 
 
 @pytest.mark.parametrize(("start_us", "end_us", "meets"), EDGES)
@@ -95,27 +85,15 @@ def test_grants_come_by_tenant_and_by_card(ledger: Database, operator: Principal
 
 
 def test_the_periods_of_a_card_are_found_wherever_it_stood(ledger: Database, operator: Principal) -> None:
-    card = {
-        "device_index": 0,
-        "model": "NVIDIA L4",
-        "sku": "l4-24g",
-        "compute_units": 1_000,
-        "vram_total_bytes": 100,
-        "vram_reserved_bytes": 1,
-        "mig_enabled": False,
-        "offered_profiles": "",
-        "changed_us": 0,
-    }
     with ledger.write() as connection:
-        connection.execute(insert(nodes).values(node="n2", created_us=0))
+        put(connection, "nodes", node="n2")
         for uuid, node, start_us, end_us in [
             ("GPU-1", "n1", 0, 50),
             ("GPU-1", "n2", 50, None),
             ("GPU-2", "n1", 0, None),
             ("GPU-1", "n1", -50, 0),
         ]:
-            period = {"start_us": start_us, "end_us": end_us}
-            connection.execute(insert(device_periods).values(**card, gpu_uuid=uuid, node=node, **period))
+            put(connection, "device_periods", gpu_uuid=uuid, node=node, start_us=start_us, end_us=end_us)
 
         def found(**asked: Any) -> list[tuple[str, str]]:
             rows = load_device_periods(connection, operator, Period(0, 99), **asked)
@@ -157,47 +135,20 @@ def test_a_card_says_what_of_it_can_be_had(changes: dict[str, Any], usable: int,
 
 def test_devices_and_what_lies_on_them_are_read_as_they_were(ledger: Database, operator: Principal) -> None:
     with ledger.write() as connection:
-        card = {
-            "node": "n1",
-            "device_index": 0,
-            "model": "NVIDIA A100-SXM4-80GB",
+        sliced = {
             "sku": "a100-80g",
-            "compute_units": 98,
-            "vram_total_bytes": 100,
-            "vram_reserved_bytes": 1,
             "mig_enabled": True,
             "offered_profiles": "1g.10gb,2g.20gb",
-            "changed_us": 0,
+            "share_min_milli": None,
+            "share_min_vram_bytes": None,
         }
-        plain = {
-            **card,
-            "mig_enabled": False,
-            "offered_profiles": "",
-            "share_min_milli": 100,
-            "share_min_vram_bytes": 1,
-        }
-        connection.execute(insert(device_periods).values(gpu_uuid="GPU-2", start_us=150, **card))
-        connection.execute(insert(device_periods).values(gpu_uuid="GPU-2", start_us=0, end_us=150, **plain))
-        connection.execute(insert(device_periods).values(gpu_uuid="GPU-1", start_us=200, **card))
-        connection.execute(
-            insert(mig_periods).values(
-                mig_uuid="MIG-1",
-                gpu_uuid="GPU-2",
-                gi_id=1,
-                profile="1g.10gb",
-                start_slice=0,
-                slices=1,
-                sm_count=14,
-                vram_bytes=10,
-                origin="foreign",
-                start_us=150,
-            )
-        )
+        put(connection, "device_periods", gpu_uuid="GPU-2", start_us=150, **sliced)
+        put(connection, "device_periods", gpu_uuid="GPU-2", end_us=150, sku="a100-80g")
+        put(connection, "device_periods", gpu_uuid="GPU-1", start_us=200, **sliced)
+        put(connection, "mig_periods", gpu_uuid="GPU-2", origin="foreign", start_us=150)
         for gpu_uuid in ("GPU-1", "GPU-2"):
-            size = {"compute_units": 1, "vram_bytes": 2, "reason": "reserved"}
-            connection.execute(insert(holds).values(gpu_uuid=gpu_uuid, start_us=0, end_us=120, **size))
-            state = {"state": "draining", "reason": "fan"}
-            connection.execute(insert(device_states).values(gpu_uuid=gpu_uuid, start_us=0, end_us=120, **state))
+            put(connection, "holds", gpu_uuid=gpu_uuid, allocation=None, compute_units=1, end_us=120)
+            put(connection, "device_states", gpu_uuid=gpu_uuid, state="draining", reason="fan", end_us=120)
         period, uuids = Period(100, 200), {"GPU-2"}
         devices = load_device_periods(connection, operator, period, node="n1")
         (instance,) = load_mig_periods(connection, operator, period, uuids)
@@ -223,7 +174,7 @@ def test_a_stretch_of_contact_includes_its_last_heartbeat(
     ledger: Database, operator: Principal, start_us: int, end_us: int, meets: bool
 ) -> None:
     with ledger.write() as connection:
-        connection.execute(insert(node_contacts).values(node="n1", start_us=start_us, end_us=end_us))
+        put(connection, "node_contacts", start_us=start_us, end_us=end_us)
         found = load_contacts(connection, operator, Period(100, 200), node="n1")
         assert load_contacts(connection, operator, Period(100, 200), node="n2") == []
     assert found == ([Period(start_us, end_us)] if meets else [])

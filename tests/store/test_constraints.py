@@ -3,185 +3,13 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import CheckConstraint, Connection, ForeignKeyConstraint, PrimaryKeyConstraint, UniqueConstraint, insert
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, PrimaryKeyConstraint, UniqueConstraint
 from sqlalchemy.exc import IntegrityError
 
 from store.database import Database
 from store.tables import METADATA
+from tests.store.legal_rows import END_US, HOUR_US, LEGAL, fill, put
 
-HOUR_US = 1_772_359_200_000_000
-END_US = HOUR_US + 3_600_000_000
-
-# One legal row of each table, in an order that foreign keys allow.
-LEGAL: dict[str, dict[str, Any]] = {
-    "tenants": {"tenant": "acme", "billing_zone": "UTC", "currency": "CNY", "created_us": 0},
-    "projects": {"tenant": "acme", "project": "p", "created_us": 0},
-    "price_books": {
-        "book": "retail",
-        "currency": "CNY",
-        "bridge_seconds": 3,
-        "host_unreachable": "free",
-        "collector_down": "on_record",
-        "never_ready": "free",
-    },
-    "tenant_books": {"tenant": "acme", "book": "retail", "start_us": 0, "changed_us": 0},
-    "tokens": {
-        "token_id": "tok_1",
-        "token_hash": "h",
-        "role": "tenant",
-        "tenant": "acme",
-        "node": None,
-        "created_us": 0,
-        "expires_us": 1,
-        "revoked_us": None,
-    },
-    "audit": {"at_us": 0, "principal": "local", "action": "create", "subject": "acme"},
-    "rates": {
-        "rate_id": "rate_1",
-        "book": "retail",
-        "dimension": "vram",
-        "sku": "*",
-        "tenant": "acme",
-        "project": "p",
-        "price": "0.03",
-        "unit": "GiB-hour",
-        "basis": "max",
-        "start_us": 0,
-        "end_us": None,
-        "changed_us": 0,
-    },
-    "nodes": {"node": "n1", "created_us": 0, "inventory_us": None},
-    "node_contacts": {"node": "n1", "start_us": 0, "end_us": 0},
-    "device_periods": {
-        "gpu_uuid": "GPU-1",
-        "node": "n1",
-        "device_index": 0,
-        "model": "NVIDIA L4",
-        "sku": "l4-24g",
-        "compute_units": 1_000,
-        "vram_total_bytes": 100,
-        "vram_reserved_bytes": 1,
-        "mig_enabled": False,
-        "offered_profiles": "",
-        "share_min_milli": 100,
-        "share_min_vram_bytes": 10,
-        "start_us": 0,
-        "end_us": None,
-        "changed_us": 0,
-    },
-    "mig_periods": {
-        "mig_uuid": "MIG-1",
-        "gpu_uuid": "GPU-1",
-        "gi_id": 1,
-        "profile": "1g.10gb",
-        "start_slice": 0,
-        "slices": 1,
-        "sm_count": 14,
-        "vram_bytes": 10,
-        "origin": "ours",
-        "start_us": 0,
-        "end_us": None,
-    },
-    "device_states": {"gpu_uuid": "GPU-1", "state": "ok", "reason": "", "start_us": 0, "end_us": None},
-    "allocations": {
-        "allocation": "a1",
-        "tenant": "acme",
-        "project": "p",
-        "source": "service",
-        "source_id": None,
-        "labels": "{}",
-        "idempotency_key": "k",
-        "request_digest": "d",
-        "created_us": 0,
-    },
-    "grants": {
-        "allocation": "a1",
-        "ordinal": 0,
-        "node": "n1",
-        "gpu_uuid": "GPU-1",
-        "mig_uuid": None,
-        "mig_start": None,
-        "kind": "whole",
-        "model": "NVIDIA L4",
-        "sku": "l4-24g",
-        "compute_units": 1_000,
-        "compute_units_total": 1_000,
-        "vram_bytes": 99,
-        "start_us": 0,
-        "end_us": None,
-        "changed_us": 0,
-    },
-    "holds": {
-        "gpu_uuid": "GPU-1",
-        "mig_uuid": None,
-        "allocation": "a1",
-        "reason": "reserved",
-        "compute_units": 0,
-        "vram_bytes": 0,
-        "start_us": 0,
-        "end_us": None,
-    },
-    "events": {"at_us": 0, "node": "n1", "gpu_uuid": None, "kind": "xid", "detail": "{}"},
-    "windows": {
-        "node": "n1",
-        "start_us": HOUR_US,
-        "state": "open",
-        "rated_until_us": END_US,
-        "revision": 0,
-        "evidence_digest": None,
-        "residual_compute": None,
-        "residual_vram": None,
-        "unpriced_seconds": 0,
-        "found_us": 0,
-        "rated_us": None,
-    },
-    "evidence": {"node": "n1", "start_us": HOUR_US, "revision": 1, "path": "x", "digest": "d", "size_bytes": 1},
-    "hour_digests": {"start_us": HOUR_US, "digest": "d", "previous_digest": None},
-    "charges": {
-        "charge_id": "ch_1",
-        "node": "n1",
-        "window_start_us": HOUR_US,
-        "allocation": "a1",
-        "ordinal": 0,
-        "tenant": "acme",
-        "project": "p",
-        "sku": "l4-24g",
-        "dimension": "gpu",
-        "rate_id": "rate_1",
-        "billing_date": "2026-03-01",
-        "granted_seconds": 10,
-        "measured_seconds": 4,
-        "bridged_seconds": 3,
-        "on_record_seconds": 2,
-        "free_seconds": 1,
-        "covered_seconds": 4,
-        "quantity": 9,
-        "quantity_whole": 1,
-        "currency": "CNY",
-        "amount_nano": 5,
-    },
-    "adjustments": {"charge_id": "ch_1", "amount_nano": -1, "reason": "r", "principal": "local", "created_us": 0},
-    "invoices": {
-        "invoice_id": "i1",
-        "tenant": "acme",
-        "first_date": "2026-03-01",
-        "last_date": "2026-03-31",
-        "currency": "CNY",
-        "total_nano": 0,
-    },
-    "invoice_charges": {"invoice_id": "i1", "charge_id": "ch_1"},
-    "daily_charges": {
-        "tenant": "acme",
-        "project": "p",
-        "billing_date": "2026-03-01",
-        "sku": "l4-24g",
-        "dimension": "gpu",
-        "currency": "CNY",
-        "granted_seconds": 1,
-        "covered_seconds": None,
-        "amount_nano": 0,
-    },
-}
 SETTLED = {"state": "settled", "evidence_digest": "d"}
 CLOSED = {"state": "closed", "evidence_digest": "d", "residual_compute": 0, "residual_vram": 0}
 MIG = {"kind": "mig", "mig_uuid": "MIG-1", "compute_units": 14, "compute_units_total": 98}
@@ -313,26 +141,18 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def _fill(connection: Connection, until: str | None = None) -> None:
-    """Legal rows, up to but without those of the table `until`."""
-    for table, row in LEGAL.items():
-        if table == until:
-            return
-        connection.execute(insert(METADATA.tables[table]).values(**row))
-
-
 def test_a_legal_row_of_every_table_is_taken(database: Database) -> None:
     with database.write() as connection:
-        _fill(connection)
+        fill(connection)
     assert set(LEGAL) == set(METADATA.tables)
 
 
 @pytest.mark.parametrize(("table", "changes", "check"), CHECKS)
 def test_a_check_refuses_its_illegal_state(database: Database, table: str, changes: dict[str, Any], check: str) -> None:
     with database.write() as connection:
-        _fill(connection, until=table)
+        fill(connection, until=table)
         with pytest.raises(IntegrityError, match=f"CHECK constraint failed: ck_{table}_{check}\\b"):
-            connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], **changes}))
+            put(connection, table, **changes)
 
 
 @pytest.mark.parametrize(("table", "changes", "columns"), UNIQUE)
@@ -341,17 +161,17 @@ def test_what_is_unique_is_not_there_twice(
 ) -> None:
     named = ", ".join(f"{table}.{column}" for column in columns.split(", "))
     with database.write() as connection:
-        _fill(connection)
+        fill(connection)
         with pytest.raises(IntegrityError, match=f"UNIQUE constraint failed: {named}\n"):
-            connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], **changes}))
+            put(connection, table, **changes)
 
 
 @pytest.mark.parametrize(("table", "changes"), FOREIGN)
 def test_what_is_pointed_at_exists(database: Database, table: str, changes: dict[str, Any]) -> None:
     with database.write() as connection:
-        _fill(connection, until=table)
+        fill(connection, until=table)
         with pytest.raises(IntegrityError, match="FOREIGN KEY constraint failed"):
-            connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], **changes}))
+            put(connection, table, **changes)
 
 
 @pytest.mark.parametrize("table", METADATA.tables)
@@ -359,29 +179,28 @@ def test_a_column_that_must_be_set_cannot_be_left_out(database: Database, table:
     columns = [each for each in METADATA.tables[table].columns if not each.nullable and each.name in LEGAL[table]]
     assert columns
     with database.write() as connection:
-        _fill(connection, until=table)
+        fill(connection, until=table)
         for column in columns:
             with pytest.raises(IntegrityError, match="NOT NULL constraint failed"):
-                connection.execute(insert(METADATA.tables[table]).values(**{**LEGAL[table], column.name: None}))
+                put(connection, table, **{column.name: None})
 
 
 def test_an_instance_is_granted_once_at_a_time(database: Database) -> None:
     """One open grant a whole card and a MIG instance; shares and ended grants may be many."""
-    grants = METADATA.tables["grants"]
     with database.write() as connection:
-        _fill(connection, until="grants")
+        fill(connection, until="grants")
         share = {"kind": "share", "compute_units": 1}
         legal: list[dict[str, Any]] = [{"end_us": 5}, {}, MIG, {**MIG, "mig_uuid": "MIG-2"}, share, share, share]
         for ordinal, changes in enumerate(legal):
-            connection.execute(insert(grants).values(**{**LEGAL["grants"], "ordinal": ordinal, **changes}))
+            put(connection, "grants", **{"ordinal": ordinal, **changes})
         with pytest.raises(IntegrityError, match=r"UNIQUE constraint failed: grants\.mig_uuid\n"):
-            connection.execute(insert(grants).values(**{**LEGAL["grants"], "ordinal": 9, **MIG}))
+            put(connection, "grants", ordinal=9, **MIG)
 
 
 def test_a_window_that_adds_up_can_be_closed(database: Database) -> None:
     with database.write() as connection:
-        _fill(connection, until="windows")
-        connection.execute(insert(METADATA.tables["windows"]).values(**{**LEGAL["windows"], **CLOSED}))
+        fill(connection, until="windows")
+        put(connection, "windows", **CLOSED)
 
 
 def test_every_constraint_has_a_case_above() -> None:

@@ -1,6 +1,7 @@
 """Transactions, and what is said when the database cannot be used."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -79,6 +80,7 @@ def test_a_locked_database_is_said_in_one_line(database: Database, tmp_path: Pat
 
 def test_tables_that_are_missing_name_the_command_that_makes_them(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'empty.db'}")
+    database.make_file()
     with (
         pytest.raises(UnavailableError, match=r"no such table: tenants; run `gputab db upgrade`$"),
         database.read() as connection,
@@ -87,21 +89,36 @@ def test_tables_that_are_missing_name_the_command_that_makes_them(tmp_path: Path
     database.close()
 
 
-def test_a_file_that_is_no_database_is_said_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("These are notes, and no ledger at all. " * 50, "utf-8")
-    database = Database(f"sqlite:///{tmp_path / 'notes.txt'}")
-    with (
-        pytest.raises(
-            UnavailableError, match=r"^cannot use the database: file is not a database; check `database_url`"
-        ),
-        database.read() as connection,
-    ):
-        connection.execute(select(tenants)).all()
+def _spoil(file: Path) -> None:
+    """Leave the header, which says that it is a database, and nothing else."""
+    content = file.read_bytes()
+    file.write_bytes(content[:100] + b"\xee" * (len(content) - 100))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda file: file.write_text("These are notes, and no ledger at all. " * 50), "file is not a database"),
+        (_spoil, "database disk image is malformed"),
+    ],
+)
+def test_a_file_that_is_no_database_any_more_is_said_in_one_line(
+    database: Database, tmp_path: Path, spoil: Callable[[Path], object], reason: str
+) -> None:
+    """No check of settings brings it back: a backup does, and so does a beginning somewhere else."""
     database.close()
+    spoil(tmp_path / "gputab.db")
+    spoilt = Database(f"sqlite:///{tmp_path / 'gputab.db'}")
+    with pytest.raises(UnavailableError) as refused, spoilt.read() as connection:
+        connection.execute(select(tenants)).all()
+    spoilt.close()
+    assert str(refused.value) == (
+        f"cannot use the database: {reason}; restore it from a backup, or name a new file by GPUTAB_DATABASE_URL"
+    )
 
 
 class RefusalError(Exception):
-    """What PostgreSQL's driver raises: the server's words and its code (None where there was no server)."""
+    """What a driver raises: its words, and PostgreSQL's code (None where there was no such server)."""
 
     def __init__(self, words: str, sqlstate: str | None) -> None:
         super().__init__(words)
@@ -114,13 +131,15 @@ class RefusalError(Exception):
         (ProgrammingError, "42P01", 'relation "t" does not exist\nLINE 1', UnavailableError, "run `gputab db upgrade`"),
         (OperationalError, None, 'FATAL:  database "x" does not exist', UnavailableError, "create it on the server"),
         (OperationalError, None, "connection failed: Connection refused\n", UnavailableError, "check `database_url`"),
+        (OperationalError, None, "database or disk is full", UnavailableError, "; free some space"),
+        (OperationalError, None, "attempt to write a readonly database", UnavailableError, "; let this user write"),
         (OperationalError, "40001", "could not serialize access", UnavailableError, "in the way; try again"),
         (OperationalError, "40P01", "deadlock detected\nDETAIL: x", UnavailableError, "in the way; try again"),
         (IntegrityError, "23505", "duplicate key value\nDETAIL: x", ConflictError, "another process was faster"),
         (DataError, None, "text fields cannot contain NUL", InputError, "cannot contain NUL"),
     ],
 )
-def test_what_postgresql_refuses_is_one_line_of_the_right_class(
+def test_what_a_database_refuses_is_one_line_of_the_right_class(
     database: Database, kind: type[DBAPIError], sqlstate: str | None, words: str, error: type[GputabError], said: str
 ) -> None:
     with pytest.raises(error) as refused, database.write():
@@ -136,25 +155,6 @@ def test_a_fault_of_ours_stays_one(database: Database, kind: type[DBAPIError], s
         raise kind("SELECT 1", {}, RefusalError("x", sqlstate))
 
 
-def test_a_folder_is_made_when_it_is_asked_for_and_not_by_looking(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path / 'deep' / 'x.db'}")
-    said = r"^cannot open the database '.*deep/x.db': there is no such folder; run `gputab db upgrade`$"
-    with pytest.raises(UnavailableError, match=said), database.read():
-        pass
-    assert not (tmp_path / "deep").exists()
-    database.make_folder()
-    with database.read():
-        pass
-    database.close()
-
-
-def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", "utf-8")
-    database = Database(f"sqlite:///{tmp_path / 'file' / 'deep' / 'x.db'}")
-    with pytest.raises(UnavailableError, match=r"^cannot make the folder '.*file/deep': Not a directory"):
-        database.make_folder()
-
-
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
@@ -164,6 +164,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_one_line(tmp_path: Path) -> Non
         ("mysql://user:hunter2@host/name", "cannot use the database 'mysql': use sqlite or postgresql"),
         ("sqlite://", "cannot keep the ledger in memory: write sqlite:///FILE"),
         ("sqlite:///:memory:", "cannot keep the ledger in memory"),
+        ("sqlite:///x.db?mode=ro", "cannot use a SQLite URL with options: write sqlite:///FILE"),
         ("sqlite+hunter2:///x.db", "cannot use the database"),
         ("postgresql+hunter2://host/name", "cannot use the database"),
     ],
@@ -173,17 +174,6 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str, pro
         Database(url)
     assert "user:hunter2" not in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_sqlite_on_a_network_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The mounts are read from a file in the kernel's form, since no test can mount one."""
-    mounts = f"/dev/sda1 / ext4 rw 0 0\nserver:/export {tmp_path} nfs4 rw 0 0\n"
-    read_text = Path.read_text
-    monkeypatch.setattr(
-        Path, "read_text", lambda self, *a, **k: mounts if str(self) == "/proc/mounts" else read_text(self, *a, **k)
-    )
-    with pytest.raises(InputError, match=r"cannot keep SQLite on the nfs4 file system of '.*x.db'.*PostgreSQL"):
-        Database(f"sqlite:///{tmp_path / 'x.db'}")
 
 
 def test_the_databases_clock_is_the_hosts(database: Database) -> None:

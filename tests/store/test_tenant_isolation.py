@@ -5,74 +5,32 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from domain.errors import AccessError
 from domain.period import Period
-from meter.charges import Charge
 from meter.invoice_store import load_draft
 from meter.ledger_store import Window, load_charges, save_window
 from meter.price_store import load_rates
 from store.access import Principal, Role
 from store.capacity import load_grants
 from store.database import Database
-from store.tables.billing import price_books, rates
 from store.tenants import load_projects, load_tenants
+from tests.meter.charges import make_charge
+from tests.store.legal_rows import HOUR_US, put
 
-HOUR_US = 1_772_359_200_000_000
 ALL = Period(0, 2**62)
 
 
 @pytest.fixture
 def billed(two_tenants: Database, operator: Principal) -> Database:
     """Both tenants charged in one window, each by a rate of its own and one for everybody."""
-    charge = Charge(
-        node="n1",
-        window_start_us=HOUR_US,
-        allocation="a-acme",
-        ordinal=0,
-        dimension="gpu",
-        rate_id="rate_acme",
-        billing_date="2026-03-01",
-        tenant="acme",
-        project="p",
-        sku="rtx4090-24g",
-        granted_seconds=10,
-        measured_seconds=10,
-        bridged_seconds=0,
-        on_record_seconds=0,
-        free_seconds=0,
-        covered_seconds=10,
-        quantity=10_000,
-        quantity_whole=1_000,
-        currency="CNY",
-        amount_nano=7,
-    )
+    charge = make_charge(allocation="a-acme", rate_id="rate_acme", amount_nano=7)
     with two_tenants.write() as connection:
-        connection.execute(
-            insert(price_books).values(
-                book="retail",
-                currency="CNY",
-                bridge_seconds=3,
-                host_unreachable="free",
-                collector_down="on_record",
-                never_ready="free",
-            )
-        )
+        put(connection, "price_books")
         for tenant in ("acme", "globex", None):
-            connection.execute(
-                insert(rates).values(
-                    rate_id=f"rate_{tenant}",
-                    book="retail",
-                    dimension="gpu",
-                    sku="*",
-                    tenant=tenant,
-                    price="2.20",
-                    unit="GPU-hour",
-                    start_us=0,
-                    changed_us=0,
-                )
-            )
+            of_gpus = {"dimension": "gpu", "unit": "GPU-hour", "basis": None}
+            put(connection, "rates", rate_id=f"rate_{tenant}", tenant=tenant, project=None, **of_gpus)
         window = Window("n1", HOUR_US, "open", HOUR_US + 10_000_000, 0, None, 0, 0, 0, None)
         other = replace(charge, tenant="globex", allocation="a-globex", rate_id="rate_globex", amount_nano=9)
         save_window(connection, operator, window, [charge, other], None)

@@ -3,26 +3,24 @@
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
 from domain.errors import ConflictError, GputabError, InputError, NotFoundError
 from domain.tenants import Tenant
 from store.access import Principal
 from store.database import Database
 from store.tables.access import audit, tenant_books, tenants
-from store.tables.billing import price_books
 from store.tenants import assign_book, create_project, create_tenant, load_projects, load_tenant, load_tenants
-
-NOW_US = 1_772_359_200_000_000
+from tests.store.legal_rows import HOUR_US as NOW_US
+from tests.store.legal_rows import put
 
 
 @pytest.fixture
 def with_books(two_tenants: Database) -> Database:
     """Two books in CNY and one in USD."""
-    rules = {"bridge_seconds": 3, "host_unreachable": "free", "collector_down": "free", "never_ready": "free"}
     with two_tenants.write() as connection:
         for book, currency in (("retail", "CNY"), ("partner", "CNY"), ("export", "USD")):
-            connection.execute(insert(price_books).values(book=book, currency=currency, **rules))
+            put(connection, "price_books", book=book, currency=currency)
     return two_tenants
 
 

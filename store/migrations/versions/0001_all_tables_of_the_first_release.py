@@ -34,11 +34,13 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("start_us", sa.BigInteger(), nullable=False),
         sa.Column("end_us", sa.BigInteger(), nullable=True),
+        sa.Column("changed_us", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("state IN ('ok', 'suspect', 'draining', 'failed')", name=op.f("ck_device_states_state")),
         sa.CheckConstraint("end_us IS NULL OR end_us >= start_us", name=op.f("ck_device_states_interval")),
         sa.PrimaryKeyConstraint("device_state_id", name=op.f("pk_device_states")),
     )
     with op.batch_alter_table("device_states", schema=None) as batch_op:
+        batch_op.create_index("ix_device_states_changed_us", ["changed_us"], unique=False)
         batch_op.create_index(
             "uq_device_states_open",
             ["gpu_uuid"],
@@ -88,6 +90,7 @@ def upgrade() -> None:
         sa.Column("origin", sa.Text(), nullable=False),
         sa.Column("start_us", sa.BigInteger(), nullable=False),
         sa.Column("end_us", sa.BigInteger(), nullable=True),
+        sa.Column("changed_us", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("origin IN ('ours', 'foreign', 'adopted')", name=op.f("ck_mig_periods_origin")),
         sa.CheckConstraint("end_us IS NULL OR end_us >= start_us", name=op.f("ck_mig_periods_interval")),
         sa.CheckConstraint("sm_count > 0 AND vram_bytes > 0", name=op.f("ck_mig_periods_size")),
@@ -96,6 +99,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("mig_uuid", "start_us", name=op.f("uq_mig_periods_mig_uuid_start_us")),
     )
     with op.batch_alter_table("mig_periods", schema=None) as batch_op:
+        batch_op.create_index("ix_mig_periods_changed_us", ["changed_us"], unique=False)
         batch_op.create_index("ix_mig_periods_gpu_uuid", ["gpu_uuid"], unique=False)
         batch_op.create_index(
             "uq_mig_periods_open",
@@ -164,6 +168,7 @@ def upgrade() -> None:
     with op.batch_alter_table("windows", schema=None) as batch_op:
         batch_op.create_index("ix_windows_found_us", ["found_us"], unique=False)
         batch_op.create_index("ix_windows_start_us", ["start_us"], unique=False)
+        batch_op.create_index("ix_windows_state", ["state", "rated_us"], unique=False)
 
     op.create_table(
         "daily_charges",
@@ -478,6 +483,7 @@ def upgrade() -> None:
         sa.Column("vram_bytes", sa.BigInteger(), nullable=False),
         sa.Column("start_us", sa.BigInteger(), nullable=False),
         sa.Column("end_us", sa.BigInteger(), nullable=True),
+        sa.Column("changed_us", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("reason IN ('reserved', 'verifying', 'releasing')", name=op.f("ck_holds_reason")),
         sa.CheckConstraint("compute_units >= 0 AND vram_bytes >= 0", name=op.f("ck_holds_size")),
         sa.CheckConstraint("end_us IS NULL OR end_us >= start_us", name=op.f("ck_holds_interval")),
@@ -485,6 +491,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("hold_id", name=op.f("pk_holds")),
     )
     with op.batch_alter_table("holds", schema=None) as batch_op:
+        batch_op.create_index("ix_holds_changed_us", ["changed_us"], unique=False)
         batch_op.create_index("ix_holds_gpu_uuid", ["gpu_uuid"], unique=False)
 
     op.create_table(
@@ -502,6 +509,7 @@ def downgrade() -> None:
     op.drop_table("invoice_charges")
     with op.batch_alter_table("holds", schema=None) as batch_op:
         batch_op.drop_index("ix_holds_gpu_uuid")
+        batch_op.drop_index("ix_holds_changed_us")
 
     op.drop_table("holds")
     with op.batch_alter_table("grants", schema=None) as batch_op:
@@ -552,6 +560,7 @@ def downgrade() -> None:
     op.drop_table("device_periods")
     op.drop_table("daily_charges")
     with op.batch_alter_table("windows", schema=None) as batch_op:
+        batch_op.drop_index("ix_windows_state")
         batch_op.drop_index("ix_windows_start_us")
         batch_op.drop_index("ix_windows_found_us")
 
@@ -564,6 +573,7 @@ def downgrade() -> None:
             "uq_mig_periods_open", sqlite_where=sa.text("end_us IS NULL"), postgresql_where=sa.text("end_us IS NULL")
         )
         batch_op.drop_index("ix_mig_periods_gpu_uuid")
+        batch_op.drop_index("ix_mig_periods_changed_us")
 
     op.drop_table("mig_periods")
     op.drop_table("hour_digests")
@@ -575,6 +585,7 @@ def downgrade() -> None:
         batch_op.drop_index(
             "uq_device_states_open", sqlite_where=sa.text("end_us IS NULL"), postgresql_where=sa.text("end_us IS NULL")
         )
+        batch_op.drop_index("ix_device_states_changed_us")
 
     op.drop_table("device_states")
     op.drop_table("audit")
