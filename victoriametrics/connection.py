@@ -54,6 +54,10 @@ class Connection:
         if self._own:
             self._client.close()
 
+    def limit_answers(self, seconds: float) -> None:
+        """Wait at most that long for each step of an answer from now on, whatever the client waited before."""
+        self._client.timeout = httpx.Timeout(seconds)
+
     def get(self, path: str, purpose: str) -> httpx.Response:
         """The answer to a GET. `purpose` completes "cannot ..." in messages.
 
@@ -94,8 +98,9 @@ class Connection:
     def _errors(self, purpose: str) -> Iterator[None]:
         try:
             yield
-        except httpx.InvalidURL:
-            # What httpx says of it may be a part of the password, so it stays out of the traceback too.
+        except (httpx.InvalidURL, UnicodeError):
+            # What is said of it may be a part of the password, so it stays out of the traceback too. Of a host with an
+            # empty or too long label httpx says nothing, but the codec of the name look-up does.
             raise UnavailableError(
                 f"cannot {purpose}: {self.url!r} is no URL; set 'victoriametrics_url', with '%40' for an '@' in a "
                 "password and '%2F' for a '/'"
@@ -111,7 +116,10 @@ class Connection:
             return
         said = _server_text(response)
         if response.status_code in _UNUSABLE_REQUEST:
-            raise InputError(f"cannot {purpose}: VictoriaMetrics at {self.url!r} refuses the request: {said!r}")
+            raise InputError(
+                f"cannot {purpose}: VictoriaMetrics at {self.url!r} refuses the request: {said!r}; check "
+                "'victoriametrics_url', and what it names"
+            )
         remedy = _REMEDIES.get(response.status_code, "see its log, then try again")
         raise UnavailableError(
             f"cannot {purpose}: VictoriaMetrics at {self.url!r} answers {response.status_code} {said!r}; {remedy}"
@@ -135,7 +143,7 @@ def _server_text(response: httpx.Response) -> str:
     """What the server says, without the echo of our request around it."""
     try:
         return _one_line(json.loads(response.text)["error"])
-    except (ValueError, KeyError, TypeError):  # its words come as JSON from queries only
+    except (ValueError, KeyError, TypeError, RecursionError):  # its words come as JSON from queries only
         return _one_line(re.sub(r'^remoteAddr: "[^"]*"; requestURI: [^;]*; ', "", response.text))
 
 

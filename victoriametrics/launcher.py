@@ -1,21 +1,17 @@
-"""A private VictoriaMetrics on loopback, and whether one that runs already will do.
+"""The command of a private VictoriaMetrics on loopback, and whether one that runs already will do.
 
 Which program to run is `machine.programs.VICTORIA_METRICS`; an older one is refused there by the flag it lacks.
 """
 
 from pathlib import Path
 
-from domain.clock import Clock
 from domain.errors import UnavailableError
-from machine.process import Child
 from machine.programs import VICTORIA_METRICS
 from victoriametrics.connection import Connection
 from victoriametrics.metrics_page import MetricsPage
 
 RETENTION = "100y"
 DEDUP_INTERVAL_S = 1
-START_TIMEOUT_S = 15.0
-HEALTH_POLL_S = 0.05
 
 
 def command(*, binary: Path, port: int, data_dir: Path, retention: str = RETENTION) -> list[str]:
@@ -33,32 +29,6 @@ def command(*, binary: Path, port: int, data_dir: Path, retention: str = RETENTI
         # A page on screen is to be a second behind, not the default 30.
         "-search.latencyOffset=1s",
     ]
-
-
-def start(*, binary: Path, port: int, data_dir: Path, log: Path, clock: Clock, retention: str = RETENTION) -> Child:
-    """A private server that answers. The caller stops it, by `with` or `stop`.
-
-    Raises UnavailableError, and leaves no process, where it does not come up.
-    """
-    child = Child(command(binary=binary, port=port, data_dir=data_dir, retention=retention), log=log)
-    try:
-        with Connection(f"http://127.0.0.1:{port}") as connection:
-            child.wait_until(lambda: _is_healthy(connection), timeout_s=START_TIMEOUT_S, clock=clock)
-    except BaseException:
-        child.stop()
-        raise
-    return child
-
-
-def wait_healthy(url: str, *, timeout_s: float, clock: Clock) -> None:
-    """Block until the server at `url` answers; UnavailableError when it does not within `timeout_s`."""
-    deadline_s = clock.monotonic_s() + timeout_s
-    with Connection(url) as connection:
-        while clock.monotonic_s() < deadline_s:
-            if _is_healthy(connection):
-                return
-            clock.sleep_s(HEALTH_POLL_S)
-        connection.get("/health", f"use VictoriaMetrics after waiting {timeout_s:g} s")
 
 
 def check_flags(url: str) -> None:
@@ -80,11 +50,3 @@ def check_flags(url: str) -> None:
             f"cannot use VictoriaMetrics at {page.url!r}: -dedup.minScrapeInterval is "
             f"{page.flags['dedup.minScrapeInterval']!r}; start it with {DEDUP_INTERVAL_S}s"
         )
-
-
-def _is_healthy(connection: Connection) -> bool:
-    try:
-        connection.get("/health", "reach VictoriaMetrics")
-    except UnavailableError:
-        return False
-    return True

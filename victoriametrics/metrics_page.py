@@ -54,6 +54,17 @@ class MetricsPage:
             ) from error
 
     @property
+    def started_s(self) -> int:
+        """When the server's process began, in whole seconds since 1970 by its own clock. Raises UnavailableError."""
+        found = re.search(r"^vm_app_start_timestamp (\d+)$", self.text, flags=re.MULTILINE)
+        if found is None:
+            raise UnavailableError(
+                f"cannot tell when VictoriaMetrics at {self.url!r} was started: its /metrics page does not show it; "
+                "let 'victoriametrics_url' point at a single-node VictoriaMetrics, not at something before it"
+            )
+        return int(found[1])
+
+    @property
     def dropped_rows(self) -> dict[str, int]:
         """Rows the server accepted with 204 and threw away since it started, by reason; reasons with 0 too."""
         dropped: Counter[str] = Counter()

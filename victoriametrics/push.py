@@ -1,10 +1,10 @@
 """Puts samples into VictoriaMetrics and finds out whether they stayed there."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Self
-
-import httpx
 
 from domain.clock import MICROSECONDS, Clock, SystemClock
 from domain.errors import InputError, UnavailableError
@@ -21,14 +21,29 @@ DEFAULT_FUTURE_RETENTION = "2d"
 
 PAGE_POLL_S = 0.1
 PAGE_TIMEOUT_S = 5.0
+# For how long what a server says of its limits is good: they move on as time does.
+STATE_GOOD_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What a server says of itself: when its process began, what its clock says, and which seconds it keeps.
+
+    All in seconds since 1970 by its own clock. What it is sent of seconds outside `kept_s` it takes and drops; what
+    is inside has a minute to be sent.
+    """
+
+    started_s: int
+    now_s: int
+    kept_s: range
 
 
 class Pusher:
     """Pushes bodies made by `encode` over one keep-alive client; safe to repeat, since equal samples merge."""
 
-    def __init__(self, url: str, client: httpx.Client | None = None, clock: Clock | None = None) -> None:
-        """A `client` that is given is not closed here. `clock` is only slept on."""
-        self._connection = Connection(url, client)
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        """`clock` is only slept on; None is the machine's."""
+        self._connection = Connection(url)
         self._clock = clock or SystemClock()
 
     def __enter__(self) -> Self:
@@ -44,6 +59,10 @@ class Pusher:
 
     def close(self) -> None:
         self._connection.close()
+
+    def limit_answers(self, seconds: float) -> None:
+        """From now on wait at most that long for an answer, as a process must that is about to end."""
+        self._connection.limit_answers(seconds)
 
     def push(self, body: bytes) -> None:
         """Send JSON lines, in several requests where they are above 30 MiB.
@@ -84,9 +103,22 @@ class Pusher:
             self._clock.sleep_s(PAGE_POLL_S)
         return page.dropped_rows
 
-    def retention_start_s(self, now_s: int) -> int:
-        """The first second the server keeps at `now_s`, by its -retentionPeriod. It moves on as time does."""
-        return _retention_start_s(self._page(), now_s)
+    def state(self) -> ServerState:
+        """What the server says of itself now. Costs it some 0.3 ms of a core, and 9 kB on the way.
+
+        Raises UnavailableError, InputError where it calls the question unusable.
+        """
+        response = self._connection.get("/metrics", "read what the server says of itself")
+        page = MetricsPage(self._connection.url, response.text)
+        try:
+            now_s = int(parsedate_to_datetime(response.headers["Date"]).timestamp())
+        except (KeyError, ValueError) as error:
+            raise UnavailableError(
+                f"cannot tell the clock of VictoriaMetrics at {page.url!r}: its answer has no date; let "
+                "'victoriametrics_url' point at the server itself"
+            ) from error
+        kept_s = range(_retention_start_s(page, now_s + STATE_GOOD_S), _last_kept_s(page, now_s) + 1)
+        return ServerState(page.started_s, now_s, kept_s)
 
     def refuse_unkept(self, first_s: int, last_s: int, now_s: int) -> None:
         """Raise InputError where the server would take samples at these seconds and drop them.
@@ -101,7 +133,7 @@ class Pusher:
                 f"cannot store samples of {_show(first_s)!r}: VictoriaMetrics at {page.url!r} keeps nothing from "
                 f"before {_show(start_s)!r}; start it with a -retentionPeriod above {page.flags['retentionPeriod']!r}"
             )
-        end_s = now_s + int(page.duration_s("futureRetention", DEFAULT_FUTURE_RETENTION))
+        end_s = _last_kept_s(page, now_s)
         if last_s > end_s:
             raise InputError(
                 f"cannot store samples of {_show(last_s)!r}: VictoriaMetrics at {page.url!r} takes nothing after "
@@ -116,6 +148,10 @@ class Pusher:
 def _retention_start_s(page: MetricsPage, now_s: int) -> int:
     # The server's own clock is up to a second past `now_s`.
     return max(0, now_s + 1 - int(page.duration_s("retentionPeriod")))
+
+
+def _last_kept_s(page: MetricsPage, now_s: int) -> int:
+    return now_s + int(page.duration_s("futureRetention", DEFAULT_FUTURE_RETENTION))
 
 
 def _chunks(body: bytes) -> Iterator[bytes]:

@@ -54,7 +54,8 @@ class Reader:
     """Questions to one server over one keep-alive client.
 
     Methods raise UnavailableError where there is no whole answer, InputError where the server refuses the
-    question. Samples pushed a moment ago may not be seen yet: `Pusher.flush` makes them.
+    question. Samples pushed a moment ago may not be seen yet: `Pusher.flush` makes them. A second may be below 0:
+    nothing lies before 1970, and what is asked from there on is answered from second 0 on.
     """
 
     def __init__(self, url: str, client: httpx.Client | None = None) -> None:
@@ -77,8 +78,8 @@ class Reader:
 
     def export(self, selector: Selector, start_s: int, end_s: int) -> Export:
         """Every raw sample of [start_s, end_s). Takes about 150 bytes of memory a sample: ask hour by hour."""
-        _refuse_reversed(start_s, end_s)
-        if start_s == end_s:
+        start_s = _from_1970_on(start_s, end_s)
+        if start_s >= end_s:
             return _export_of([], selector)
         form = {"match[]": selector.expression, "start": str(start_s), "end": _last_instant(end_s)}
         with self._connection.stream_lines("/api/v1/export", "read samples", form) as lines:
@@ -86,8 +87,8 @@ class Reader:
 
     def count(self, selector: Selector, start_s: int, end_s: int) -> int:
         """How many samples of [start_s, end_s) the server has, by its own count, duplicates merged."""
-        _refuse_reversed(start_s, end_s)
-        if start_s == end_s:
+        start_s = _from_1970_on(start_s, end_s)
+        if start_s >= end_s:
             return 0
         # A window is open on the left, so one that ends a millisecond early is half-open our way.
         query = f"sum(count_over_time({selector.expression}[{end_s - start_s}s]))"
@@ -96,13 +97,15 @@ class Reader:
 
     def instant(self, query: str, at_s: int) -> list[QueryResult]:
         """The answer to a MetricsQL query at a second. A plain selector looks back for its latest sample."""
+        if at_s < 0:
+            return []
         data = self._query("/api/v1/query", {"query": query, "time": str(at_s)})
         return [_result(line["metric"], [line["value"]]) for line in data["result"]]
 
     def range(self, query: str, start_s: int, end_s: int, step_s: int) -> list[QueryResult]:
         """The answer to a MetricsQL query at start_s, start_s + step_s, ... below end_s."""
-        _refuse_reversed(start_s, end_s)
-        if start_s == end_s:
+        start_s = _from_1970_on(start_s, end_s, step_s)
+        if start_s >= end_s:
             return []
         times = {"start": str(start_s), "end": _last_instant(end_s), "step": f"{step_s}s"}
         data = self._query("/api/v1/query_range", {"query": query, **times})
@@ -110,17 +113,26 @@ class Reader:
 
     def _query(self, path: str, form: dict[str, str]) -> dict[str, Any]:
         response = self._connection.post(path, "query samples", form={**form, **_AS_ASKED})
-        data: dict[str, Any] = response.json()["data"]
+        try:
+            data: dict[str, Any] = response.json()["data"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UnavailableError(
+                f"cannot query samples: {self._connection.url!r} answers {response.text[:200]!r}; let "
+                "'victoriametrics_url' point at VictoriaMetrics"
+            ) from error
         return data
 
 
-def _refuse_reversed(start_s: int, end_s: int) -> None:
+def _from_1970_on(start_s: int, end_s: int, step_s: int = 1) -> int:
+    """The first of start_s, start_s + step_s, ... that is not below 0: the server takes "-30" for 30 s before now."""
     if end_s < start_s:
         raise InputError(f"cannot read from second {start_s} to second {end_s}: swap the two")
+    return max(start_s, start_s % step_s)
 
 
 def _last_instant(end_s: int) -> str:
-    """The last millisecond before `end_s`: the server's own ends are closed, and it cuts a whole second short."""
+    """The last millisecond before `end_s`, which is above 0: the server's own ends are closed, and it cuts a whole
+    second short."""
     return f"{end_s - 1}.999"
 
 
@@ -140,7 +152,7 @@ def _export_of(lines: Iterable[bytes], selector: Selector) -> Export:
             stamps.append(pl.Series(block["timestamps"], dtype=pl.Int64))
             # Not strict: an infinite value comes as text, a stale mark as null.
             values.append(pl.Series(block["values"], dtype=pl.Float64, strict=False))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UnavailableError(
                 f"cannot read samples: VictoriaMetrics sends '{line[:200].decode(errors='replace')}'; try again"
             ) from error

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from domain.clock import SystemClock
-from machine.process import Child, free_port
-from victoriametrics.launcher import command, wait_healthy
+from machine.process import free_port
+from tests.victoriametrics_server import start
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 
@@ -35,11 +35,8 @@ def launch(victoriametrics_binary: Path, tmp_path: Path) -> Iterator[Launch]:
         def launch(*flags: str) -> str:
             port = free_port()
             folder = tmp_path / str(port)
-            words = command(binary=victoriametrics_binary, port=port, data_dir=folder / "data")
-            servers.enter_context(Child([*words, *flags], log=folder / "log"))
-            url = f"http://127.0.0.1:{port}"
-            wait_healthy(url, timeout_s=15, clock=SystemClock())
-            return url
+            servers.enter_context(start(binary=victoriametrics_binary, port=port, folder=folder, flags=flags))
+            return f"http://127.0.0.1:{port}"
 
         yield launch
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from domain.clock import SystemClock
 from domain.errors import GputabError, InputError, UnavailableError
 from domain.samples import SampleRun
 from domain.series import GPU_UP
 from machine.process import Child, free_port
+from tests.victoriametrics_server import start
 from victoriametrics.encode import encode
-from victoriametrics.launcher import start
 from victoriametrics.push import BODY_LIMIT_BYTES, Pusher, _chunks
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
@@ -31,7 +30,7 @@ def test_a_server_that_is_down_is_one_line_with_the_remedy() -> None:
             lambda: pusher.push(BODY),
             pusher.flush,
             pusher.dropped_rows,
-            lambda: pusher.retention_start_s(1_790_000_000),
+            pusher.state,
             lambda: reader.export(ANYTHING, 0, 1),
             lambda: reader.count(ANYTHING, 0, 1),
             lambda: reader.instant("up", 0),
@@ -107,13 +106,7 @@ def test_a_pusher_outlives_a_restart_of_its_server(victoriametrics_binary: Path,
     url = f"http://127.0.0.1:{port}"
 
     def server() -> Child:
-        return start(
-            binary=victoriametrics_binary,
-            port=port,
-            data_dir=tmp_path / "data",
-            log=tmp_path / "log",
-            clock=SystemClock(),
-        )
+        return start(binary=victoriametrics_binary, port=port, folder=tmp_path)
 
     with Pusher(url) as pusher, Reader(url) as reader:
         with server():
@@ -128,8 +121,8 @@ def test_a_pusher_outlives_a_restart_of_its_server(victoriametrics_binary: Path,
 
 def test_a_client_that_was_given_is_left_open(victoriametrics_url: str) -> None:
     with httpx.Client() as client:
-        with Pusher(victoriametrics_url, client) as pusher:
-            pusher.push(BODY)
+        with Reader(victoriametrics_url, client) as reader:
+            assert reader.count(ANYTHING, 0, 1) == 0
         assert not client.is_closed
 
 

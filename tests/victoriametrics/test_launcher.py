@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from domain.clock import SystemClock
-from domain.errors import UnavailableError
+from domain.errors import InputError, UnavailableError
 from machine.process import free_port
-from victoriametrics.launcher import check_flags, command, start, wait_healthy
+from tests.victoriametrics_server import start
+from victoriametrics.launcher import check_flags, command
 from victoriametrics.push import Pusher
 
 
@@ -43,18 +43,14 @@ def test_a_second_server_has_its_own_retention_and_leaves_nothing_behind(
     victoriametrics_binary: Path, victoriametrics_url: str, tmp_path: Path, now_s: int
 ) -> None:
     port = free_port()
-    child = start(
-        binary=victoriametrics_binary,
-        port=port,
-        data_dir=tmp_path / "data",
-        log=tmp_path / "log",
-        clock=SystemClock(),
-        retention="4w",
-    )
+    start_s = now_s + 1 - 28 * 86_400
+    child = start(binary=victoriametrics_binary, port=port, folder=tmp_path, retention="4w")
     with child, Pusher(f"http://127.0.0.1:{port}") as second, Pusher(victoriametrics_url) as first:
         check_flags(f"http://127.0.0.1:{port}")
-        assert second.retention_start_s(now_s) == now_s + 1 - 28 * 86_400
-        assert first.retention_start_s(now_s) == 0
+        second.refuse_unkept(start_s, now_s, now_s)
+        with pytest.raises(InputError, match="keeps nothing from before"):
+            second.refuse_unkept(start_s - 1, now_s, now_s)
+        first.refuse_unkept(0, now_s, now_s)
         assert _listening_ports(child.pid) == [f"0100007F:{port:04X}"]
 
     assert child.exit_code == 0
@@ -65,19 +61,7 @@ def test_a_second_server_has_its_own_retention_and_leaves_nothing_behind(
 
 def test_a_server_that_cannot_start_says_why_and_leaves_nothing(victoriametrics_binary: Path, tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"cannot use .*victoria-metrics.*it ended with"):
-        start(
-            binary=victoriametrics_binary,
-            port=free_port(),
-            data_dir=tmp_path / "data",
-            log=tmp_path / "log",
-            clock=SystemClock(),
-            retention="forever",
-        )
-
-
-def test_a_server_that_is_not_there_is_not_waited_for_for_ever() -> None:
-    with pytest.raises(UnavailableError, match=r"cannot use VictoriaMetrics after waiting 0.1 s: no answer"):
-        wait_healthy(f"http://127.0.0.1:{free_port()}", timeout_s=0.1, clock=SystemClock())
+        start(binary=victoriametrics_binary, port=free_port(), folder=tmp_path, retention="forever")
 
 
 @pytest.mark.parametrize("interval", ["0s", "30s"])

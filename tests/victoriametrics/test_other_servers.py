@@ -93,3 +93,11 @@ def test_words_among_the_samples_are_an_error(serve: Serve) -> None:
         pytest.raises(UnavailableError, match="VictoriaMetrics sends 'cannot finish: out of memory'"),
     ):
         reader.export(Selector((GPU_UP,)), 1, 2)
+
+
+@pytest.mark.parametrize("page", ["<html>welcome</html>", "", "[]", "{}", '"data"'])
+def test_a_page_is_no_answer_to_a_query(serve: Serve, page: str) -> None:
+    with Reader(serve(page)) as reader:
+        for ask in (lambda: reader.instant("1", 1), lambda: reader.count(Selector((GPU_UP,)), 1, 2)):
+            with pytest.raises(UnavailableError, match=r"^cannot query samples: .* point at VictoriaMetrics$"):
+                ask()
