@@ -8,6 +8,7 @@ from typing import Any
 from collector.history_plan import HistoryPlan
 from collector.simulated_fleet import Fleet
 from collector.simulator import World
+from domain.allocation_csv import COLUMNS
 from domain.clock import MICROSECONDS
 from domain.grants import GrantKind
 from domain.period import format_instant
@@ -26,21 +27,6 @@ from domain.series import (
 )
 from domain.units import MIB
 
-ALLOCATION_COLUMNS = (
-    "allocation",
-    "tenant",
-    "project",
-    "node",
-    "gpu_uuid",
-    "model",
-    "kind",
-    "milli_gpu",
-    "vram_mib",
-    "mig_profile",
-    "start",
-    "end",
-    "mig_uuid",
-)
 _DEVICE_VALUES = (
     GPU_UP,
     GPU_BUSY,
@@ -58,7 +44,7 @@ SAMPLE_COLUMNS = ("time", *_LABELS, *(series.name for series in (*_DEVICE_VALUES
 def write_history(fleet: Fleet, plan: HistoryPlan, allocation_csv: Path, samples_csv: Path, step_s: int = 10) -> None:
     """Write both files; a row of the sample log stands for `step_s` seconds from its own on."""
     with allocation_csv.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, ALLOCATION_COLUMNS)
+        writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(_allocation_rows(fleet, plan))
     with samples_csv.open("w", newline="", encoding="utf-8") as file:

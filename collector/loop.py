@@ -27,7 +27,9 @@ from victoriametrics.encode import encode
 
 # How long after its second began a reading still counts. The rest of the second is for the queue.
 _READ_UNTIL_SECONDS = 0.8
+# A tick that is late has this long all the same, unless so little of the second is left that its end would pass.
 _MIN_READ_SECONDS = 0.05
+_BEGIN_UNTIL_SECONDS = 0.9
 _INFO_SECONDS = 60
 # How far behind what was sampled a clock may be to be waited for, and for how long otherwise.
 _BEHIND_SECONDS = 60
@@ -82,15 +84,23 @@ class SamplingLoop:
             self.sample(second_s)
 
     def sample(self, second_s: int) -> None:
-        """Read every card and queue the second; the seconds between it and the last sampled one become holes."""
+        """Read every card and queue the second; the seconds between it and the last sampled one become holes.
+
+        Where it is over before every card was read, it is a hole itself, and counted with the next that is not.
+        """
         late_s = max(0.0, self._clock.now_us() / MICROSECONDS - second_s)
+        if late_s > _BEGIN_UNTIL_SECONDS:
+            return
+        devices = self._devices()
+        timeout_s = max(_MIN_READ_SECONDS, _READ_UNTIL_SECONDS - late_s)
+        answers = self._readers.read_all([device.uuid for device in devices], second_s, timeout_s)
+        # The machine may have slept or been busy meanwhile.
+        if self._clock.now_us() // MICROSECONDS > second_s:
+            return
         until_s = self._queue.sampled_until_s
         holes = second_s - until_s if until_s is not None else 0
         if holes:
             log.warning("seconds_missed", node=self._node, first_s=until_s, seconds=holes)
-        devices = self._devices()
-        timeout_s = max(_MIN_READ_SECONDS, _READ_UNTIL_SECONDS - late_s)
-        answers = self._readers.read_all([device.uuid for device in devices], second_s, timeout_s)
         self._note_missed(answers.missed)
         runs = [
             *reading_runs(self._node, second_s, self._believable(answers.readings)),

@@ -32,7 +32,7 @@ class NodeService:
         response = self._put("heartbeat", b"{}")
         try:
             return int(response.json()["now_us"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise UnavailableError(
                 f"cannot read the heartbeat's answer {response.text[:_SHOWN_CHARACTERS]!r}: check 'allocator_url'"
             ) from error
@@ -41,12 +41,13 @@ class NodeService:
         headers = {**self._headers, "Content-Type": "application/json"}
         try:
             response = self._client.put(f"{self._base}/{door}", content=body, headers=headers)
-        except httpx.InvalidURL:
-            # What httpx says of it may be a part of a password, so it stays out of the traceback too.
+        except (httpx.InvalidURL, httpx.LocalProtocolError, UnicodeError):
+            # What is said of it may be a part of a password or the token, so it stays out of the traceback too.
             raise UnavailableError(
-                f"cannot report the {door}: {self._shown!r} is no URL; set 'allocator_url'"
+                f"cannot report the {door}: {self._shown!r} is no URL, or GPUTAB_TOKEN is not plain ASCII; set "
+                "'allocator_url' or GPUTAB_TOKEN"
             ) from None
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise UnavailableError(
                 f"cannot report the {door} to {self._shown!r}: {str(error) or type(error).__name__}; "
                 "start the allocator, or set 'allocator_url'"

@@ -14,7 +14,7 @@ from typing import Any
 import pynvml
 import structlog
 
-from collector.owners import Processes, sees_host_processes, split
+from collector.owners import Processes, owned_reading, sees_host_processes
 from collector.source import SourceGoneError
 from domain.errors import UnavailableError
 from domain.inventory import Device, MigInstance
@@ -45,6 +45,10 @@ _NO_DRIVER = frozenset(
         pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
     }
+)
+# What is asked for does not exist, as against a driver that fails to say.
+_NO_SUCH_THING = frozenset(
+    {pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
 )
 # "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb" is a compute instance of a 3g.40gb.
 _PROFILE = re.compile(r" MIG (?:\d+c\.)?(\S+)$")
@@ -82,14 +86,18 @@ class NvmlSource:
             log.warning("owners_unknown", reason=reason, remedy="run the collector in the host's PID namespace")
 
     def inventory(self) -> tuple[Device, ...]:
-        """Every card, by index; one that is lost stays in it as it was last seen, from its first sight on."""
+        """Every card, by index; one that is lost or sick is in it as it was last seen, or left out if it never was.
+
+        Where no card ever was, one of those is an error.
+        """
         try:
             driver_version = pynvml.nvmlSystemGetDriverVersion()
-            for index in range(pynvml.nvmlDeviceGetCount()):
-                self._look(index, driver_version)
+            count = pynvml.nvmlDeviceGetCount()
         except pynvml.NVMLError as error:
-            _refuse_gone(error)
-            raise UnavailableError(f"cannot read the inventory of the NVIDIA driver: {error}; see dmesg") from error
+            raise _unreadable(error) from error
+        failures = [failure for index in range(count) if (failure := self._failure_of(index, driver_version))]
+        if failures and not self._known:
+            raise failures[0]
         return tuple(sorted(self._known.values(), key=lambda device: device.index))
 
     def read(self, gpu_uuid: str, second_s: int) -> list[DeviceReading]:  # noqa: ARG002 - real cards live in the present
@@ -101,19 +109,20 @@ class NvmlSource:
             claims = _claims(handle, is_mig=device.mig_enabled) if self._sees_host_processes else {}
             values = _card_values(handle, is_mig=device.mig_enabled)
             instances = [(each, _memory_values(self._handles[each.uuid])) for each in device.instances]
-        except _LostError:
+        except pynvml.NVMLError as error:
+            if error.value not in _LOST:
+                raise _unreadable(error) from error
             uuids = [None, *(instance.uuid for instance in device.instances)]
             return [DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 0}, {}) for mig_uuid in uuids]
         if all(value is None for value in values.values()):
             raise UnavailableError(f"cannot read the card {gpu_uuid!r}: it answers no question; see dmesg")
         owners = self._processes[gpu_uuid].owners({pid for pids in claims.values() for pid in pids})
         # Where MIG is on, owners are told per instance.
-        readings = [_reading(gpu_uuid, None, values, None if device.mig_enabled else claims.get(None, {}), owners)]
+        readings = [owned_reading(gpu_uuid, None, values, None if device.mig_enabled else claims.get(None, {}), owners)]
         for instance, memory in instances:
             # One that answers nothing has been destroyed since the last inventory.
             if memory[GPU_MEMORY_USED] is not None:
-                its_claims = claims.get(instance.gi_id, {})
-                readings.append(_reading(gpu_uuid, instance.uuid, memory, its_claims, owners))
+                readings.append(owned_reading(gpu_uuid, instance.uuid, memory, claims.get(instance.gi_id, {}), owners))
         return readings
 
     def close(self) -> None:
@@ -122,50 +131,57 @@ class NvmlSource:
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
 
-    def _look(self, index: int, driver_version: str) -> None:
-        """Bring what is known of one card up to date; a lost one stays as it is."""
+    def _failure_of(self, index: int, driver_version: str) -> UnavailableError | None:
+        """Bring what is known of one card up to date; where that fails it stays as it is, and here is why."""
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = pynvml.nvmlDeviceGetUUID(handle)
-            memory = _field(pynvml.nvmlDeviceGetMemoryInfo, handle, version=pynvml.nvmlMemory_v2)
-            if memory is None:
-                # Memory shared with the processor, or a driver before 510: there is no VRAM to meter.
-                self._note_unseen(index, "the driver tells no memory", "use a driver of 510 or newer")
-                return
-            mig_modes = _field(pynvml.nvmlDeviceGetMigMode, handle)
-            is_mig = mig_modes is not None and mig_modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
-            device = Device(
-                uuid=uuid,
-                index=index,
-                model=pynvml.nvmlDeviceGetName(handle),
-                vram_total_bytes=memory.total,
-                vram_reserved_bytes=memory.reserved,
-                mig_enabled=is_mig,
-                sm_count=_full_card_sm_count(handle) if is_mig else None,
-                pci_bus_id=pynvml.nvmlDeviceGetPciInfo(handle).busId,
-                driver_version=driver_version,
-                instances=tuple(self._instances(handle)) if is_mig else (),
-            )
-        except (_LostError, pynvml.NVMLError) as error:
-            if isinstance(error, pynvml.NVMLError) and error.value not in _LOST:
-                raise
-            self._note_unseen(index, "the card is lost", "reset the card or reboot the node")
-            return
-        self._handles[uuid] = handle
-        self._known[uuid] = device
+            self._look(index, driver_version)
+        except (pynvml.NVMLError, UnicodeDecodeError, UnavailableError) as error:  # the bindings decode what it says
+            failure = error if isinstance(error, UnavailableError) else _unreadable(error)
+            if isinstance(failure, SourceGoneError):
+                raise failure from error
+            self._note_unseen(index, str(failure))
+            return failure
+        return None
 
-    def _note_unseen(self, index: int, reason: str, remedy: str) -> None:
-        """A card that cannot be told by UUID and memory is in no inventory: say so, once."""
-        if index not in self._unseen and all(device.index != index for device in self._known.values()):
+    def _look(self, index: int, driver_version: str) -> None:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = pynvml.nvmlDeviceGetUUID(handle)
+        memory = _fact(pynvml.nvmlDeviceGetMemoryInfo, handle, version=pynvml.nvmlMemory_v2)
+        if memory is None:
+            # Memory shared with the processor, or a driver before 510: there is no VRAM to meter.
+            self._note_unseen(index, "the driver tells no memory; use one of 510 or newer")
+            return
+        mig_modes = _fact(pynvml.nvmlDeviceGetMigMode, handle)
+        is_mig = mig_modes is not None and mig_modes[0] == pynvml.NVML_DEVICE_MIG_ENABLE
+        device = Device(
+            uuid=uuid,
+            index=index,
+            model=pynvml.nvmlDeviceGetName(handle),
+            vram_total_bytes=memory.total,
+            vram_reserved_bytes=memory.reserved,
+            mig_enabled=is_mig,
+            sm_count=_full_card_sm_count(handle) if is_mig else None,
+            pci_bus_id=pynvml.nvmlDeviceGetPciInfo(handle).busId,
+            driver_version=driver_version,
+            instances=tuple(self._instances(handle)) if is_mig else (),
+        )
+        self._handles[uuid], self._known[uuid] = handle, device
+        self._unseen.discard(index)
+
+    def _note_unseen(self, index: int, reason: str) -> None:
+        """Say once, with how many there are, that a card is as last seen, or left out where it never was."""
+        if index not in self._unseen:
             self._unseen.add(index)
-            log.error("card_left_out", index=index, reason=reason, remedy=remedy)
+            known = {device.index for device in self._known.values()}
+            event = "card_as_last_seen" if index in known else "card_left_out"
+            log.error(event, index=index, reason=reason, unseen_cards=len(self._unseen))
 
     def _instances(self, card: Any) -> Iterator[MigInstance]:
         """The GPU instances of a card; several compute instances in one count once, by the first of them."""
         seen: set[int] = set()
         for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(card)):
             # Indexes have holes where instances were destroyed.
-            handle = _field(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, card, index)
+            handle = _fact(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, card, index)
             if handle is None:
                 continue
             gi_id = pynvml.nvmlDeviceGetGpuInstanceId(handle)
@@ -182,7 +198,10 @@ def _instance(card: Any, handle: Any, uuid: str, gi_id: int) -> MigInstance:
     name = pynvml.nvmlDeviceGetName(handle)
     profile = _PROFILE.search(name)
     if profile is None:
-        raise UnavailableError(f"cannot tell the profile of the MIG instance {uuid!r}: its driver names it {name!r}")
+        raise UnavailableError(
+            f"cannot tell the profile of the MIG instance {uuid!r}: its driver names it {name!r}; install one that "
+            "names profiles, such as 1g.10gb"
+        )
     try:
         placement = pynvml.nvmlGpuInstanceGetInfo(pynvml.nvmlDeviceGetGpuInstanceById(card, gi_id)).placement
     except pynvml.NVMLError as error:
@@ -203,11 +222,8 @@ def _instance(card: Any, handle: Any, uuid: str, gi_id: int) -> MigInstance:
 
 
 def _full_card_sm_count(handle: Any) -> int | None:
-    for profile in _FULL_CARD_PROFILES:
-        info = _field(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, profile, version=1)
-        if info is not None:
-            return int(info.multiprocessorCount)
-    return None
+    infos = (_fact(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, each, version=1) for each in _FULL_CARD_PROFILES)
+    return next((int(info.multiprocessorCount) for info in infos if info is not None), None)
 
 
 def _card_values(handle: Any, *, is_mig: bool) -> dict[Series, int | float | None]:
@@ -253,36 +269,32 @@ def _claims(card: Any, *, is_mig: bool) -> dict[int | None, dict[int, int | None
     return claims
 
 
-def _reading(
-    gpu_uuid: str,
-    mig_uuid: str | None,
-    values: dict[Series, int | float | None],
-    claims: dict[int, int | None] | None,
-    owners: dict[int, str],
-) -> DeviceReading:
-    used_bytes = values[GPU_MEMORY_USED]
-    uses = {} if used_bytes is None or claims is None else split(int(used_bytes), claims, owners)
-    return DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 1, **values}, uses)
-
-
-class _LostError(Exception):
-    """The card has fallen off the bus."""
-
-
 def _field(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     """The driver's answer; None where the card cannot tell. A field's failure is that field's alone."""
     try:
         return function(*arguments, **options)
     except pynvml.NVMLError as error:
-        if error.value in _LOST:
-            raise _LostError from error
-        _refuse_gone(error)
+        if error.value in _LOST | _NO_DRIVER:
+            raise
         return None
 
 
-def _refuse_gone(error: pynvml.NVMLError) -> None:
-    """Raise SourceGoneError where that is what the driver's error means."""
-    if error.value in _NO_DRIVER:
-        raise SourceGoneError(
+def _fact(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """The driver's answer; None only where there is no such thing, since no card changes by failing to answer."""
+    try:
+        return function(*arguments, **options)
+    except pynvml.NVMLError as error:
+        if error.value not in _NO_SUCH_THING:
+            raise
+        return None
+
+
+def _unreadable(error: Exception) -> UnavailableError:
+    """What to raise where the driver answers with this."""
+    value = getattr(error, "value", None)
+    if value in _NO_DRIVER:
+        return SourceGoneError(
             f"cannot reach the NVIDIA driver any more: {error}; when it is loaded, start the collector again"
-        ) from error
+        )
+    remedy = "reset the card or reboot the node" if value in _LOST else "see dmesg"
+    return UnavailableError(f"cannot read the inventory of the NVIDIA driver: {error}; {remedy}")

@@ -21,7 +21,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from domain.samples import UNATTRIBUTED, OwnerUse, allocation_owner
+from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse, allocation_owner
+from domain.series import GPU_MEMORY_USED, GPU_UP, Series
 
 # The first PID namespace of a machine has this inode on every Linux (include/linux/proc_ns.h).
 _HOST_PID_NAMESPACE = "pid:[4026531836]"
@@ -136,6 +137,22 @@ def split(used_bytes: int, claims: Mapping[int, int | None], owners: Mapping[int
     unclaimed = used_bytes - sum(told.values())
     by_owner[UNATTRIBUTED] += max(0, unclaimed)
     return {owner: OwnerUse(owner_bytes, None) for owner, owner_bytes in by_owner.items()}
+
+
+def owned_reading(
+    gpu_uuid: str,
+    mig_uuid: str | None,
+    values: Mapping[Series, int | float | None],
+    claims: Mapping[int, int | None] | None,
+    owners: Mapping[int, str],
+) -> DeviceReading:
+    """The reading of a device that is there, with what each owner uses of it; see `split`.
+
+    `claims` is None where owners are not told of this device.
+    """
+    used_bytes = values[GPU_MEMORY_USED]
+    uses = {} if used_bytes is None or claims is None else split(int(used_bytes), claims, owners)
+    return DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 1, **values}, uses)
 
 
 def _first(patterns: Iterable[re.Pattern[str]], paths: list[str]) -> re.Match[str] | None:

@@ -18,9 +18,10 @@ from collector.steady_clock import SteadyClock
 from domain.clock import Clock
 from victoriametrics.push import Pusher
 
-# What is not delivered by then stays in the queue.
+# What is not delivered by then stays in the queue. All in all a stop is to take less than the 15 s after which a
+# supervisor kills.
 _DRAIN_SECONDS = 3.0
-_THREAD_END_SECONDS = 2.0
+_THREADS_END_SECONDS = 2.0
 
 log = structlog.get_logger()
 
@@ -41,7 +42,9 @@ def collect(
     *,
     check_store: Callable[[], None],
 ) -> None:
-    """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s.
+    """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s and one delivery more.
+
+    A store or an allocator that hangs delays the end by some 10 s at most.
 
     Without a `service` nothing is reported. `check_store` raises UnavailableError where the store would bend samples;
     until it does not, they stay in the queue. Raises UnavailableError where the driver gives no inventory at the
@@ -76,9 +79,11 @@ def collect(
             stop.set()
         sender.wake()
         readers.close()
+        until_s = clock.monotonic_s() + _THREADS_END_SECONDS
         for thread in threads:
-            thread.join(_THREAD_END_SECONDS)
-        if not failures:
+            thread.join(max(0.0, until_s - clock.monotonic_s()))
+        # A first thread that is still there waits for a store that hangs, as this one would.
+        if not (failures or threads[0].is_alive() or sender.is_failing):
             sender.drain(_DRAIN_SECONDS)
         log.info("collector_stopped", node=node, waiting_seconds=len(queue))
     if failures:

@@ -1,9 +1,12 @@
 """The queue's file: SQLite with one owner, in which what is committed is on the disk."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import structlog
 
 from domain.errors import UnavailableError
 
@@ -17,52 +20,98 @@ CREATE TABLE IF NOT EXISTS reports (
 CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = {_FORMAT};
 """
+# What SQLite says of a file that holds something else than was written.
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+log = structlog.get_logger()
 
 
-def open_queue_file(path: Path) -> sqlite3.Connection:
-    """Open or make the file, for this process alone until it ends, however it ends.
-
-    The connection may be used from several threads, one at a time. Raises UnavailableError where the file cannot be
-    used, as while another collector has it.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
-        raise UnavailableError(f"cannot open the queue {str(path)!r}: {error}; check 'data_dir'") from error
-    try:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        # Each commit is on the disk before it returns, so a power cut costs at most the second in progress.
-        connection.execute("PRAGMA synchronous = FULL")
-        _check_format(connection, path)
-        connection.executescript(_SCHEMA)
-    except sqlite3.Error as error:
-        connection.close()
-        raise UnavailableError(
-            f"cannot use the queue {str(path)!r}: {error}; stop the other collector of this node, or free the disk"
-        ) from error
-    return connection
+class QueueDamagedError(UnavailableError):
+    """The file cannot be read any more: a collector can go on only without it, and what waited in it is lost."""
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything inside is on the disk when this ends, or nothing is."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+class QueueFile(sqlite3.Connection):
+    """The file, open for this process alone until it ends, however it ends; `read` and `write` from any thread."""
 
+    def __init__(self, path: Path) -> None:
+        """Opens or makes the file. Raises UnavailableError where it cannot be, as while another collector has it."""
+        self._path = path
+        self._lock = RLock()
+        self._is_failing = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            super().__init__(path, timeout=1, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise UnavailableError(f"cannot open the queue {str(path)!r}: {error}; check 'data_dir'") from error
+        try:
+            self.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self.execute("PRAGMA journal_mode = WAL")
+            # Each commit is on the disk before it returns, so a power cut costs at most the second in progress.
+            self.execute("PRAGMA synchronous = FULL")
+            self._check_format()
+            self.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            self.close()
+            if _is_damage(error):
+                raise self.damaged(error) from error
+            raise UnavailableError(
+                f"cannot use the queue {str(path)!r}: {error}; stop the other collector of this node, or free the disk"
+            ) from error
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    found = connection.execute("PRAGMA user_version").fetchone()[0]
-    if found not in (0, _FORMAT):
-        connection.close()
-        raise UnavailableError(
-            f"cannot use the queue {str(path)!r}: its format is {found}, this gputab knows {_FORMAT}; "
-            "deliver it with the version that made it, or move it away"
+    def read(self, question: str, values: tuple[object, ...] = ()) -> list[Any]:
+        """Every row of the answer. Raises QueueDamagedError."""
+        with self._lock:
+            try:
+                return self.execute(question, values).fetchall()
+            except sqlite3.Error as error:
+                raise self.damaged(error) from error
+
+    def write(self, change: Callable[[], object]) -> bool:
+        """Make a change in one transaction, which is on the disk then; False, logged once, where the disk takes none.
+
+        Raises QueueDamagedError, since waiting does not mend a file.
+        """
+        with self._lock:
+            try:
+                self._commit(change)
+            except sqlite3.Error as error:
+                if _is_damage(error):
+                    raise self.damaged(error) from error
+                if not self._is_failing:
+                    log.error("queue_not_written", path=str(self._path), error=str(error), remedy="free the disk")
+                self._is_failing = True
+                return False
+            if self._is_failing:
+                log.info("queue_written_again", path=str(self._path))
+            self._is_failing = False
+            return True
+
+    def damaged(self, error: Exception) -> QueueDamagedError:
+        """What to raise where `error` came of what is in the file."""
+        return QueueDamagedError(
+            f"cannot read the queue {str(self._path)!r}: {error}; move the file away (what waited in it is lost)"
         )
+
+    def _commit(self, change: Callable[[], object]) -> None:
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            change()
+            self.execute("COMMIT")
+        except BaseException:
+            if self.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+
+    def _check_format(self) -> None:
+        found = self.execute("PRAGMA user_version").fetchone()[0]
+        if found not in (0, _FORMAT):
+            self.close()
+            raise UnavailableError(
+                f"cannot use the queue {str(self._path)!r}: its format is {found}, this gputab knows {_FORMAT}; "
+                "deliver it with the version that made it, or move it away"
+            )
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    # The low byte says what is wrong, the rest where. Errors of the module itself have no code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE

@@ -8,6 +8,7 @@ import structlog
 
 from collector.node_service import NodeService
 from collector.queue import BatchQueue
+from collector.queue_file import QueueDamagedError
 from collector.source import Source, SourceGoneError
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
@@ -82,7 +83,7 @@ class InventoryReporter:
     def _look_again(self) -> None:
         try:
             self.look()
-        except SourceGoneError:
+        except (SourceGoneError, QueueDamagedError):
             raise
         except UnavailableError as error:
             log.warning("inventory_unreadable", node=self._node, error=str(error))

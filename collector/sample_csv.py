@@ -2,7 +2,8 @@
 
 `time` and `node`, `gpu_uuid`, `mig_uuid`, `owner` say what a row is about; every other column is a value series of
 the catalogue. An empty cell is a missing reading, not 0. A row with an owner has the owner's values, one without has
-the device's. Whole bytes with a fraction are cut (21619802112.75 is 21619802112): what is stored must come back exact.
+the device's; those of one device and its owners come in the order of time. Whole bytes with a fraction are cut
+(21619802112.75 is 21619802112): what is stored must come back exact.
 """
 
 import csv
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from collector.ranges import is_measurable, is_possible
-from domain.errors import InputError
+from collector.unchanged_file import UnchangedFile
+from domain.errors import InputError, UnavailableError
 from domain.period import parse_instant
 from domain.series import CATALOGUE, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, OWNER, Series
 from domain.slugs import check_name
@@ -22,6 +24,10 @@ _TIME = "time"
 _REQUIRED = (_TIME, "node", "gpu_uuid")
 _PROBLEMS_SHOWN = 20
 _PROGRESS_ROWS = 5_000
+# No whole number that a card can say has more digits than this and one.
+_EXPONENT_MAX = 18
+# More than any card counts of anything.
+_BEYOND_ANY = Decimal(2**64)
 
 
 class Identity(NamedTuple):
@@ -49,11 +55,15 @@ class Row(NamedTuple):
 
 @dataclass
 class SampleFile:
-    """A sample CSV on its way in; `problems` and `cut_cells` grow while its rows are read."""
+    """A sample CSV on its way in, as it was when it was first read.
+
+    `problems` and `cut_cells` are of the latest reading, and grow with it.
+    """
 
     path: Path
     problems: list[str] = field(default_factory=list)
     cut_cells: int = 0
+    _file: UnchangedFile | None = field(default=None, init=False, repr=False)
 
     def rows(self, advance: Callable[[int], None]) -> Iterator[Row]:
         """Every good row; what is wrong with the others is in `problems`, after 20 of which reading ends.
@@ -61,8 +71,12 @@ class SampleFile:
         `advance` is told how many characters were read since its last call. Raises InputError where the file or
         its header cannot be used at all.
         """
+        self.problems.clear()
+        self.cut_cells = 0
         try:
-            with self.path.open(encoding="utf-8-sig", newline="") as file:
+            if self._file is None:
+                self._file = UnchangedFile(self.path)
+            with self._file.open() as file:
                 yield from self._rows(file, advance)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"cannot read the samples {str(self.path)!r}: {error}; give a CSV in UTF-8") from error
@@ -74,11 +88,24 @@ class SampleFile:
             more = " and more" if len(self.problems) > _PROBLEMS_SHOWN else ""
             raise InputError(f"cannot import {str(self.path)!r}: {listed}{more}. Nothing was sent; mend these cells")
 
+    def refuse_change(self, sent: int) -> None:
+        """Raise what `changed` says, where the file is no longer what the first reading found good."""
+        if self.problems or self._file is None or self._file.is_changed():
+            raise self.changed(sent)
+
+    def changed(self, sent: int) -> UnavailableError:
+        """That the file changed, after so many of its samples had been sent."""
+        told = f"{sent} samples of it were sent" if sent else "nothing was sent"
+        return UnavailableError(
+            f"cannot import {str(self.path)!r}: it changed while it was read, and {told}; import it again when nothing "
+            "writes to it any more"
+        )
+
     def _rows(self, file: TextIO, advance: Callable[[int], None]) -> Iterator[Row]:
         meter = _Meter(file)
         reader = csv.reader(meter)
         columns = _Columns.of(next(reader, []), self.path)
-        last_us: dict[Identity, int] = {}
+        last_us: dict[tuple[str, ...], int] = {}
         for number, cells in enumerate(reader, start=1):
             if len(self.problems) > _PROBLEMS_SHOWN:
                 return
@@ -89,10 +116,12 @@ class SampleFile:
             row = self._row(reader.line_num, cells, columns)
             if row is None:
                 continue
-            if row.time_us < last_us.get(row.identity, row.time_us):
+            # Without its owner: those of a device are held against what it used at the time.
+            device = row.identity[:3]
+            if row.time_us < last_us.get(device, row.time_us):
                 self._refuse(row.line, _TIME, cells[columns.time], "before an earlier row of the device; sort by time")
                 continue
-            last_us[row.identity] = row.time_us
+            last_us[device] = row.time_us
             yield row
         advance(meter.take())
 
@@ -130,7 +159,7 @@ class SampleFile:
         except ValueError:
             self._refuse(line, series.name, cell, "not a number")
             return None
-        if not is_possible(series, value):
+        if value is None or not is_possible(series, value):
             self._refuse(line, series.name, cell, "no card can have it")
             return None
         return value
@@ -140,7 +169,8 @@ class SampleFile:
             return int(cell)
         try:
             exact = Decimal(cell if cell.isascii() and "_" not in cell else "")
-            whole = int(exact)
+            # As an integer a short "1e99999999" would fill the memory.
+            whole = int(max(-_BEYOND_ANY, min(_BEYOND_ANY, exact)))
         except (InvalidOperation, ValueError, OverflowError) as error:
             raise ValueError(cell) from error
         self.cut_cells += whole != exact

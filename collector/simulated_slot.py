@@ -135,7 +135,7 @@ class Slot:
         if held_bytes > self._usable_bytes:
             raise InputError(
                 f"cannot simulate {', '.join(each.owner for each in running)!r} together: they hold "
-                f"{held_bytes} bytes of {self._usable_bytes}"
+                f"{held_bytes} bytes of {self._usable_bytes}; end one before the next begins"
             )
         busy = sum(each.busy_micro_seconds(min(start_s, end_s)) for each, end_s in tenancies if each.start_s < start_s)
         return _Era(running, busy - sum(each.busy_micro_seconds(start_s) for each in running))

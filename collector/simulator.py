@@ -74,7 +74,9 @@ class World:
             for uuid, card in fleet.cards.items()
         }
         if held:
-            raise InputError(f"cannot simulate a tenancy on {next(iter(held))!r}: the fleet has no such device")
+            raise InputError(
+                f"cannot simulate a tenancy on {next(iter(held))!r}: the fleet has no such device; use one of its own"
+            )
         self._lost: dict[str, list[Incident]] = defaultdict(list)
         for incident in self.incidents:
             self._lost[incident.gpu_uuid].append(incident)
@@ -109,7 +111,9 @@ class World:
         """
         slot = next((slot for slot in self._slots.get(gpu_uuid, ()) if slot.mig_uuid == mig_uuid), None)
         if slot is None:
-            raise InputError(f"cannot tell the use of {gpu_uuid!r} {mig_uuid!r}: the fleet has no such device")
+            raise InputError(
+                f"cannot tell the use of {gpu_uuid!r} {mig_uuid!r}: the fleet has no such device; use one of its own"
+            )
         return slot.used_bytes(second_s, allocation)
 
     def _card_values(self, card: SimulatedCard, second_s: int, used_bytes: int) -> dict[Series, int | float | None]:

@@ -125,9 +125,11 @@ class WorldReader:
                 self._end(str(fields["allocation"]), int(fields["end_s"]))
             else:
                 raise ValueError(f"no such kind: {kind}")
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             shown = line[:200].decode(errors="replace")
-            raise InputError(f"cannot read the line {shown!r} of the world {str(self._path)!r}: {error}") from error
+            raise InputError(
+                f"cannot read the line {shown!r} of the world {str(self._path)!r}: {error}; remove it"
+            ) from error
 
     def _end(self, allocation: str, end_s: int) -> None:
         for index, tenancy in enumerate(self._tenancies):

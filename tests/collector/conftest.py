@@ -1,6 +1,7 @@
-"""A queue in a folder of the test's own, a fake driver with its processes, and silence."""
+"""A queue in a folder of the test's own, a fake driver with its processes, a store to import into, and silence."""
 
 from collections.abc import Callable, Iterator, MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,19 @@ import structlog
 
 from collector.nvml import NvmlSource
 from collector.queue import BatchQueue
+from collector.sample_import import ImportReport, import_samples
+from domain.clock import SystemClock
+from domain.samples import DeviceReading
 from domain.units import MIB
+from gputab.commands.samples import ReaderSamples
+from tests.collector.rig import MakeRig, Rig, answer
+from tests.collector.sample_logs import Import
+from tests.collector.stores import OwnStore
 from tests.fakes.nvml.driver import FakeDriver, build
 from tests.fakes.nvml.processes import ProcTree
+from victoriametrics import launcher
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
 
 
 @pytest.fixture
@@ -20,6 +31,19 @@ def queue(tmp_path: Path) -> Iterator[BatchQueue]:
     queue = BatchQueue(tmp_path / "queue.db", 64 * MIB)
     yield queue
     queue.close()
+
+
+@pytest.fixture
+def make_rig(queue: BatchQueue) -> Iterator[MakeRig]:
+    made: list[Rig] = []
+
+    def make(answers: Callable[[str, int], list[DeviceReading]] = answer, queue: BatchQueue = queue) -> Rig:
+        made.append(Rig(queue, answers))
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.readers.close()
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +87,36 @@ def open_source(proc: ProcTree) -> Iterator[Callable[[], NvmlSource]]:
     yield open_
     for source in opened:
         source.close()
+
+
+@pytest.fixture
+def own_store(victoriametrics_binary: Path, tmp_path: Path) -> Iterator[OwnStore]:
+    store = OwnStore(victoriametrics_binary, tmp_path)
+    yield store
+    store.child.stop()
+
+
+@pytest.fixture
+def pusher(victoriametrics_url: str) -> Iterator[Pusher]:
+    with Pusher(victoriametrics_url) as pusher:
+        yield pusher
+
+
+@pytest.fixture
+def reader(victoriametrics_url: str) -> Iterator[Reader]:
+    with Reader(victoriametrics_url) as reader:
+        yield reader
+
+
+@pytest.fixture
+def do_import(pusher: Pusher, reader: Reader, victoriametrics_url: str) -> Import:
+    """Imports a sample log into the session's store."""
+    check_store = partial(launcher.check_flags, victoriametrics_url)
+
+    def do(path: Path, hold_s: int | None = None) -> ImportReport:
+        return import_samples(path, pusher, SystemClock(), ReaderSamples(reader), check_store, hold_s=hold_s)
+
+    return do
 
 
 @pytest.fixture(autouse=True)

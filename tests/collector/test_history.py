@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.history_csv import ALLOCATION_COLUMNS, SAMPLE_COLUMNS, write_history
+from collector.history_csv import SAMPLE_COLUMNS, write_history
 from collector.history_plan import TENANTS, HistoryPlan, plan_history
 from collector.simulated_fleet import Fleet, demo_fleet
 from collector.truth import truth
 from collector.workloads import Workload
+from domain.allocation_csv import COLUMNS
 from domain.clock import MICROSECONDS
 from domain.grants import GrantKind
 from domain.period import parse_instant
@@ -116,7 +117,7 @@ def test_both_files_say_what_truth_says(fleet: Fleet, tmp_path: Path) -> None:
                 assert said == {"gpu_uuid": row["gpu_uuid"], GPU_UP.name: "0"}
     with allocations.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == ALLOCATION_COLUMNS
+    assert tuple(rows[0]) == COLUMNS
     assert len(rows) == len(plan.grants)
     world = plan.world(fleet)
     for row, grant in zip(rows, plan.grants, strict=True):

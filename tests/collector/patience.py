@@ -1,0 +1,21 @@
+"""Waiting for what takes a second or two, and much longer on a busy machine."""
+
+from collections.abc import Callable
+
+from domain.clock import MICROSECONDS, SystemClock
+
+CLOCK = SystemClock()
+PATIENCE_S = 60
+
+
+def now_s() -> int:
+    """The second that the machine is in."""
+    return CLOCK.now_us() // MICROSECONDS
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+    """Ask again and again; a failure once patience is at an end."""
+    until_s = CLOCK.monotonic_s() + PATIENCE_S
+    while not is_true():
+        assert CLOCK.monotonic_s() < until_s, "it never came"
+        CLOCK.sleep_s(0.05)

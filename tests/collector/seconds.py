@@ -1,0 +1,33 @@
+"""Seconds to put into a queue, and those that wait in it."""
+
+import os
+
+from collector.queue import BatchQueue
+from domain.clock import MICROSECONDS
+from domain.units import MIB
+
+SECOND_S = 1_700_000_000
+NOW_US = SECOND_S * MICROSECONDS
+# More than any test puts into a queue.
+SIZE = 64 * MIB
+
+
+def body_of(second_s: int) -> bytes:
+    """What is to be sent of that second."""
+    return f'{{"second":{second_s}}}\n'.encode()
+
+
+def noise(size: int) -> bytes:
+    """A body that does not shrink."""
+    return os.urandom(size)
+
+
+def put_all(queue: BatchQueue, seconds: range) -> None:
+    """Each with its body, and without a hole."""
+    for second_s in seconds:
+        queue.put(second_s, body_of(second_s), 0)
+
+
+def waiting(queue: BatchQueue) -> list[int]:
+    """The seconds that are to be sent, as they will be."""
+    return [batch.second_s for batch in queue.pending(SIZE)]

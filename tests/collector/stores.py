@@ -1,0 +1,42 @@
+"""Sample stores of a test's own: one that comes and goes, and one that is started the wrong way."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from machine.process import Child, free_port
+from tests.victoriametrics_server import start
+
+
+class OwnStore:
+    """A server that can be stopped, killed and started again over the same data."""
+
+    def __init__(self, binary: Path, folder: Path) -> None:
+        self._binary = binary
+        self._folder = folder
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self.child = self.start()
+
+    def start(self) -> Child:
+        self.child = start(binary=self._binary, port=self._port, folder=self._folder / "store")
+        return self.child
+
+    def kill(self) -> None:
+        os.kill(self.child.pid, signal.SIGKILL)
+        self.child.stop()
+
+
+@contextmanager
+def merging_store(binary: Path, folder: Path, interval: str) -> Iterator[str]:
+    """A server that keeps one sample in each interval, such as `10s`; its URL."""
+    port = free_port()
+    flags = [f"-dedup.minScrapeInterval={interval}"]
+    with start(binary=binary, port=port, folder=folder / "merging", flags=flags):
+        yield f"http://127.0.0.1:{port}"
+
+
+def unchecked() -> None:
+    """The check of a store that is known to be good, or is to fail later."""

@@ -1,0 +1,217 @@
+"""`gputab collect` as it runs on a node: from simulated cards to the store, stopped, killed and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import polars as pl
+import pytest
+
+from collector.process import queue_path
+from collector.queue import BatchQueue
+from collector.simulator import Tenancy
+from collector.truth import Span, truth
+from collector.workloads import Workload
+from collector.world_file import WorldFile, load_world
+from domain.series import COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES, GPU_MEMORY_USED, GPU_UP
+from domain.units import MIB
+from gputab.cli import run
+from machine.process import free_port
+from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
+from tests.collector.sent import samples_of_card
+from tests.fakes.nvml.driver import build
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
+
+NODE = "sim-4090-a"
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path, victoriametrics_url: str) -> Iterator[Start]:
+    """Starts the command in a folder of the test's own; whatever is left of it is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(
+        *arguments: str, url: str = victoriametrics_url, library_path: str | None = None
+    ) -> "subprocess.Popen[str]":
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUTAB_")}
+        environment |= {"GPUTAB_VICTORIAMETRICS_URL": url, "GPUTAB_DATA_DIR": str(tmp_path / "data")}
+        if library_path is not None:
+            environment["LD_LIBRARY_PATH"] = library_path
+        command = [sys.executable, "-m", "gputab", "collect", *arguments]
+        log = (tmp_path / f"log-{len(started)}").open("w+")
+        process = subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=log, stdout=log, text=True)
+        log.close()
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without anybody's settings."""
+    for name in [name for name in os.environ if name.startswith("GPUTAB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GPUTAB_DATA_DIR", "data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> WorldFile:
+    """A world of its own: the seed makes UUIDs that no other test has."""
+    return WorldFile.create(tmp_path / "world.jsonl", uuid4().int % 2**31, CLOCK)
+
+
+def test_what_a_collector_delivers_is_what_was_true_across_a_stop_a_kill_and_restarts(
+    start: Start, world: WorldFile, tmp_path: Path, victoriametrics_url: str
+) -> None:
+    """Stopped in good order, started, killed -9, started: every second is in the store or is a counted hole."""
+    first = load_world(tmp_path / "world.jsonl")
+    card = first.fleet.nodes[NODE][0]
+    uuid = card.device.uuid
+    began_s = now_s()
+    world.add_tenancy(Tenancy("a", uuid, None, Workload.INFERENCE, world.earliest_s + 1, None, card.usable_bytes))
+    arguments = ("--source", "simulator", "--world", str(tmp_path / "world.jsonl"), "--node", NODE)
+
+    def has_sampled(seconds: int) -> Callable[[], bool]:
+        already = samples_of_card(victoriametrics_url, uuid, began_s).height
+        return lambda: samples_of_card(victoriametrics_url, uuid, began_s).height >= already + 2 * seconds
+
+    process = start(*arguments)
+    wait_until(has_sampled(2))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+    process = start(*arguments)
+    wait_until(has_sampled(2))
+    process.kill()
+    process.wait()
+    process = start(*arguments)
+    wait_until(has_sampled(2))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 0
+
+    queue = BatchQueue(queue_path(tmp_path / "data", NODE), 64 * MIB)
+    assert len(queue) == 0, "a collector that is stopped delivers what it has"
+    until_s, holes = queue.complete_until_s, queue.holes
+    queue.close()
+    assert until_s is not None
+    frame = samples_of_card(victoriametrics_url, uuid, began_s)
+    seconds = frame.filter(pl.col("series") == GPU_UP.name)["second_s"].to_list()
+    assert seconds[-1] == until_s - 1
+    assert len(seconds) + holes == until_s - seconds[0], "sampled seconds and holes are all there are"
+
+    whole = load_world(tmp_path / "world.jsonl")
+    missing = frozenset(range(seconds[0], until_s)) - frozenset(seconds)
+    true = truth(whole, Span(uuid, None, None, seconds[0], until_s), unsampled=missing)
+    assert true.covered_seconds == len(seconds)
+    used = frame.filter(pl.col("series") == GPU_MEMORY_USED.name)["value"].cast(pl.Int128).sum()
+    assert used == true.used_vram_byte_seconds
+    with Reader(victoriametrics_url) as reader:
+        own = reader.export(Selector((COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES), {"node": NODE}), began_s, now_s() + 1)
+    marks = own.frame.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name)["value"].to_list()
+    assert marks == sorted(marks)
+    assert marks[-1] == until_s
+    assert own.frame.filter(pl.col("series") == COLLECTOR_HOLES.name)["value"].to_list()[-1] == holes
+
+
+def test_a_store_that_is_away_does_not_stop_sampling_and_stopping_loses_nothing(
+    start: Start, world: WorldFile, tmp_path: Path
+) -> None:
+    arguments = ("--source", "simulator", "--world", str(tmp_path / "world.jsonl"), "--node", NODE)
+    process = start(*arguments, url=f"http://127.0.0.1:{free_port()}")
+    path = queue_path(tmp_path / "data", NODE)
+    journal = path.with_name(f"{path.name}-wal")
+    sizes: set[int] = set()
+
+    def log() -> str:
+        return (tmp_path / "log-0").read_text()
+
+    def has_sampled() -> bool:
+        """Once it has started, a queue of which nothing is taken is written to in each second, and then only."""
+        if "collector_started" in log():
+            sizes.add(journal.stat().st_size)
+        return len(sizes) >= 4
+
+    wait_until(has_sampled)
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(PATIENCE_S) == 0
+    queue = BatchQueue(path, 64 * MIB)
+    waiting = [batch.second_s for batch in queue.pending(2**30)]
+    assert len(waiting) >= 2
+    assert queue.complete_until_s == waiting[0]
+    queue.close()
+    assert log().count("store_unavailable") == 1, "said once"
+
+
+def test_a_driver_that_is_unloaded_ends_the_collector_and_the_next_one_goes_on(
+    start: Start, tmp_path: Path, victoriametrics_url: str, unique_node: str
+) -> None:
+    """One that beats on without a driver would have everything billed on record. Its supervisor starts it again."""
+    build(tmp_path, source="leaving_driver.c")
+    uuid = "GPU-11111111-1111-1111-1111-111111111111"
+    began_s = now_s()
+
+    def samples() -> int:
+        with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
+            pusher.flush()
+            selector = Selector((GPU_UP,), {"node": unique_node, "gpu_uuid": uuid})
+            return reader.count(selector, began_s, now_s() + 1)
+
+    process = start("--node", unique_node, library_path=str(tmp_path))
+    wait_until(lambda: samples() >= 1)
+    process.send_signal(signal.SIGUSR1)
+
+    assert process.wait(PATIENCE_S) == 1
+    last = (tmp_path / "log-0").read_text().splitlines()[-1]
+    assert last.startswith("gputab: cannot reach the NVIDIA driver any more")
+    before = samples()
+    process = start("--node", unique_node, library_path=str(tmp_path))
+    wait_until(lambda: samples() > before)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--source", "simulator"], 2, "--world FILE goes with --source simulator"),
+        (["--source", "nvml", "--world", "world.jsonl"], 2, "--world FILE goes with --source simulator"),
+        (["--source", "simulator", "--world", "none.jsonl", "--node", NODE], 1, "start what writes it first"),
+        (["--source", "simulator", "--world", "world.jsonl", "--node", "gpu-1"], 2, "cannot simulate the node 'gpu-1'"),
+        (["--node", "no good"], 2, "cannot use 'no good' as a node"),
+    ],
+)
+def test_unusable_input_is_one_line_and_leaves_no_queue(
+    world: WorldFile, here: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+) -> None:
+    assert run(["collect", *arguments]) == code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert not (here / "data").exists()
+
+
+def test_a_machine_without_a_driver_is_pointed_to_the_simulator(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if Path("/proc/driver/nvidia").exists():
+        pytest.skip("this machine has a driver")
+    assert run(["collect"]) == 1
+    assert "use --source simulator" in capsys.readouterr().err
+
+
+def test_a_nodes_queue_is_a_file_of_its_own_whatever_the_node_is_called(tmp_path: Path) -> None:
+    names = ["gpu-1", "gpu/1", "gpu:1", "gpu.1"]
+    paths = {queue_path(tmp_path, name) for name in names}
+    assert len(paths) == len(names)
+    assert {path.parent for path in paths} == {tmp_path}
