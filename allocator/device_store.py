@@ -37,7 +37,7 @@ def set_state(connection: Connection, principal: Principal, gpu_uuid: str, state
     card = select(device_periods).where(device_periods.c.gpu_uuid == gpu_uuid, device_periods.c.end_us.is_(None))
     row = connection.execute(card).one_or_none()
     if row is None:
-        raise NotFoundError(f"cannot find the card {gpu_uuid!r}: see the devices the service lists")
+        raise NotFoundError(f"cannot find the card {gpu_uuid!r}: see `gputab alloc cards`")
     at_us = now_us(connection)
     current = _open_state(connection, gpu_uuid)
     if state is DeviceState.OK and _is_absent(current):
@@ -58,7 +58,9 @@ def adopt_instance(connection: Connection, principal: Principal, mig_uuid: str) 
     query = select(mig_periods).where(mig_periods.c.mig_uuid == mig_uuid, mig_periods.c.end_us.is_(None))
     row = connection.execute(query).one_or_none()
     if row is None:
-        raise NotFoundError(f"cannot find the MIG instance {mig_uuid!r}: it is on no card now")
+        raise NotFoundError(
+            f"cannot find the MIG instance {mig_uuid!r}: it is on no card now; see `nvidia-smi -L` on its node"
+        )
     if row.origin != "foreign":
         return
     at_us = now_us(connection)
@@ -111,11 +113,11 @@ def replace_open(connection: Connection, table: Table, row: Row[Any], values: di
     says, and the row itself is changed.
     """
     if at_us <= row.start_us:
-        changed = {**values, **_changed(connection, table)}
+        changed = {**values, "changed_us": now_us(connection)}
         connection.execute(update(table).where(_key(table) == row[0]).values(**changed))
         return
     end_open(connection, table, row, at_us)
-    following = {**dict(zip(table.columns.keys(), row, strict=True)), **values, **_changed(connection, table)}
+    following = {**dict(zip(table.columns.keys(), row, strict=True)), **values, "changed_us": now_us(connection)}
     following |= {"start_us": at_us, "end_us": None}
     del following[_key(table).name]
     connection.execute(insert(table).values(**following))
@@ -124,7 +126,7 @@ def replace_open(connection: Connection, table: Table, row: Row[Any], values: di
 def end_open(connection: Connection, table: Table, row: Row[Any], at_us: int) -> int:
     """End an open row at `at_us`, at the earliest where it began; the instant it ended at."""
     end_us = max(at_us, int(row.start_us))
-    connection.execute(update(table).where(_key(table) == row[0]).values(end_us=end_us, **_changed(connection, table)))
+    connection.execute(update(table).where(_key(table) == row[0]).values(end_us=end_us, changed_us=now_us(connection)))
     return end_us
 
 
@@ -143,7 +145,8 @@ def _enter_state(connection: Connection, gpu_uuid: str, state: DeviceState, reas
     current = _open_state(connection, gpu_uuid)
     if current is not None:
         at_us = end_open(connection, device_states, current, at_us)
-    connection.execute(insert(device_states).values(gpu_uuid=gpu_uuid, state=state, reason=reason, start_us=at_us))
+    begun = {"gpu_uuid": gpu_uuid, "state": state, "reason": reason, "start_us": at_us}
+    connection.execute(insert(device_states).values(**begun, changed_us=now_us(connection)))
 
 
 def _add_event(
@@ -155,11 +158,6 @@ def _add_event(
             at_us=at_us, node=node, gpu_uuid=gpu_uuid, kind=kind, detail=json.dumps(detail, sort_keys=True)
         )
     )
-
-
-def _changed(connection: Connection, table: Table) -> dict[str, int]:
-    """When the row is written, where the table keeps it: the meter looks for what was said late."""
-    return {"changed_us": now_us(connection)} if "changed_us" in table.c else {}
 
 
 def _key(table: Table) -> Column[Any]:

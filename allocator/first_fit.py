@@ -83,6 +83,8 @@ def _share(request: AllocationRequest, card: Card) -> Slot | str:
         return "in MIG mode"
     if card.share_grain is None or request.milli_gpu is None:
         return "not sold in shares"
+    if any(take.mig_uuid is not None for take in card.takes):
+        return "a MIG instance of it is still held"
     vram_bytes = card.share_vram_bytes(request.milli_gpu) if request.vram_bytes is None else request.vram_bytes
     if request.milli_gpu < card.share_grain.min_milli:
         return f"sold from {card.share_grain.min_milli} milli-GPU on"

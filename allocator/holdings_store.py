@@ -100,7 +100,7 @@ def _holds(holding: Holding, now_us: int) -> ColumnElement[bool]:
 
 def _read_cursor(cursor: str) -> tuple[int, str]:
     created_us, colon, last = cursor.partition(":")
-    if not colon or not created_us.isdecimal() or len(created_us) > 18:
+    if not colon or not (created_us.isascii() and created_us.isdecimal()) or len(created_us) > 18:
         raise InputError(f"cannot read the cursor {cursor!r}: use the next_cursor of the page before")
     return int(created_us), last
 

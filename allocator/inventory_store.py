@@ -94,8 +94,8 @@ def _take_card(
 ) -> None:
     values = {"node": node, **asdict(facts)}
     if row is None:
-        begun = {"gpu_uuid": gpu_uuid, "start_us": at_us, "changed_us": now_us(connection), **values}
-        connection.execute(insert(device_periods).values(**begun))
+        begun = {"gpu_uuid": gpu_uuid, "start_us": at_us, **values}
+        connection.execute(insert(device_periods).values(**begun, changed_us=now_us(connection)))
         return
     if row.node != node:
         _refuse_anothers(connection, principal, node, row, at_us)
@@ -136,8 +136,8 @@ def _take_instance(
     connection: Connection, mig_uuid: str, facts: InstanceFacts, row: Row[Any] | None, at_us: int
 ) -> None:
     if row is None:
-        values = {"mig_uuid": mig_uuid, "origin": "foreign", **asdict(facts)}
-        connection.execute(insert(mig_periods).values(start_us=at_us, **values))
+        begun = {"mig_uuid": mig_uuid, "origin": "foreign", "start_us": at_us, **asdict(facts)}
+        connection.execute(insert(mig_periods).values(**begun, changed_us=now_us(connection)))
         return
     before = InstanceFacts(*(getattr(row, name) for name in _INSTANCE_COLUMNS))
     if before == facts:

@@ -8,6 +8,7 @@ from allocator.request import AllocationRequest
 from allocator.stock import Card
 from domain.errors import InputError
 from domain.grants import GrantKind
+from domain.mig import geometry_of
 from domain.units import MIB
 
 
@@ -29,6 +30,8 @@ def refuse_impossible(request: AllocationRequest, cards: Sequence[Card], known: 
     fitting = [card for card in cards if request.takes_model(card.model) and request.takes_sku(card.sku)]
     if request.kind is GrantKind.SHARE:
         _refuse_size(request, fitting)
+    if request.kind is GrantKind.MIG:
+        _refuse_profile(request, fitting)
     most = max(Counter(card.node for card in fitting).values(), default=request.count)
     if request.count > most:
         raise InputError(
@@ -57,9 +60,16 @@ def _refuse_unknown(request: AllocationRequest, known: Collection[Product]) -> N
 
 
 def _refuse_size(request: AllocationRequest, cards: Iterable[Card]) -> None:
-    """`cards` are those that the wishes leave; nothing is said of a size where none of them is sold in shares."""
+    """`cards` are those that the wishes leave; one in MIG mode may be taken out of it, and be sold in shares then."""
     sold = [(card, card.share_grain) for card in cards if card.share_grain is not None]
-    if not sold or request.milli_gpu is None:
+    if request.milli_gpu is None:
+        return
+    if not sold:
+        if not any(card.mig_enabled for card in cards):
+            raise InputError(
+                f"cannot ever grant a share of {request.milli_gpu} milli-GPU: no such card is sold in shares; ask for "
+                "a whole one"
+            )
         return
     least_milli = min(grain.min_milli for _, grain in sold)
     if request.milli_gpu < least_milli:
@@ -75,6 +85,23 @@ def _refuse_size(request: AllocationRequest, cards: Iterable[Card]) -> None:
         raise InputError(
             f"cannot ever grant a share with {request.vram_bytes // MIB} MiB: it is sold with "
             f"{-(-least_bytes // MIB)} to {most_bytes // MIB} MiB; ask for as much"
+        )
+
+
+def _refuse_profile(request: AllocationRequest, cards: Iterable[Card]) -> None:
+    """`cards` are those that the wishes leave. Of a model whose profiles are not known nothing can be told while it is
+    in MIG mode; one that is not, and has no known profiles, has none."""
+    profiles: set[str] = set()
+    for card in cards:
+        geometry = geometry_of(card.model, None)
+        if geometry is None and card.mig_enabled:
+            return
+        profiles |= {each.profile for each in card.instances}
+        profiles |= {each.name for each in geometry.profiles} if geometry else set()
+    if request.mig_profile not in profiles:
+        raise InputError(
+            f"cannot ever grant the MIG profile {request.mig_profile!r}: no such card is known to have it; "
+            + (f"the profiles here are {_listed(profiles)}" if profiles else "none can be cut into MIG instances")
         )
 
 

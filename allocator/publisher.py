@@ -1,6 +1,7 @@
 """Publishes every open grant as series, every 5 s and at each change."""
 
 import threading
+from collections.abc import Callable
 
 import structlog
 
@@ -29,14 +30,17 @@ class GrantPublisher:
     the next round says the same again.
     """
 
-    def __init__(self, database: Database, sink: SampleSink) -> None:
+    def __init__(self, database: Database, sink: SampleSink, check_store: Callable[[], None]) -> None:
+        """`check_store` raises where the store would bend samples; until it does not, none is sent."""
         self._database = database
         self._sink = sink
+        self._check_store = check_store
+        self._is_store_checked = False
         self._principal = Principal.local_operator()
         # What may have been published as open. None before the first round: what an earlier process published is
         # not known then, so grants that ended of late count as published.
         self._published: set[GrantLabels] | None = None
-        self._is_failing = False
+        self._failure: str | None = None
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="grant publisher", daemon=True)
@@ -57,6 +61,7 @@ class GrantPublisher:
 
     def publish(self) -> None:
         """One round: a sample of every series of every grant that holds the present second, and zeros."""
+        self._check_once()
         with self._database.read() as connection:
             second = now_us(connection) // MICROSECONDS
             start_us = second * MICROSECONDS
@@ -91,15 +96,22 @@ class GrantPublisher:
             to_next_second_us = -now_us(connection) % MICROSECONDS
         self._stop.wait(to_next_second_us / MICROSECONDS)
 
+    def _check_once(self) -> None:
+        """Check the store before the first sample goes to it."""
+        if not self._is_store_checked:
+            self._check_store()
+            self._is_store_checked = True
+
     def _failed(self, error: Exception) -> None:
-        if not self._is_failing:
-            _log.warning("grants not published", error=str(error), retried_each_s=INTERVAL_S)
-        self._is_failing = True
+        """Say it once. A store that was away when we began, and answers now, may have to be refused for a reason."""
+        said, self._failure = self._failure, str(error)
+        if said is None or (not self._is_store_checked and said != self._failure):
+            _log.warning("grants not published", error=self._failure, retried_each_s=INTERVAL_S)
 
     def _recovered(self) -> None:
-        if self._is_failing:
+        if self._failure is not None:
             _log.info("grants published again")
-        self._is_failing = False
+        self._failure = None
 
 
 def _has_end(grant: Grant) -> bool:

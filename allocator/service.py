@@ -1,6 +1,6 @@
 """The allocator service: an ASGI application made of plain objects."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
@@ -19,18 +19,24 @@ from store.database import Database
 
 
 def create_app(
-    database: Database, *, skus: SkuTable, share_grain: ShareGrain | None, sink: SampleSink | None
+    database: Database,
+    *,
+    skus: SkuTable,
+    share_grain: ShareGrain | None,
+    sink: SampleSink | None,
+    check_store: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """The service on a database at the newest migration, which stays the caller's to close.
 
     `share_grain` None: cards without MIG are sold whole only. `sink` takes the open grants as series while the
-    application runs; None publishes nothing.
+    application runs; None publishes nothing. `check_store` raises where the store behind it would bend samples: it
+    is sent none then, and the service goes on.
     """
     parts = Parts(
         database=database,
         skus=skus,
         share_grain=share_grain,
-        publisher=None if sink is None else GrantPublisher(database, sink),
+        publisher=None if sink is None else GrantPublisher(database, sink, check_store),
         metrics=ServiceMetrics(),
     )
 

@@ -5,9 +5,10 @@ stay wrong.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 
-from sqlalchemy import ColumnElement, Connection, Table, or_, select, union_all
+from sqlalchemy import ColumnElement, Connection, Table, or_, select
 
 from allocator.first_fit import Slot, choose
 from allocator.node_store import reachable_nodes
@@ -57,19 +58,20 @@ def still_held(table: Table, now_us: int) -> ColumnElement[bool]:
 
 
 def _load_cards(connection: Connection, now_us: int) -> list[Card]:
-    """Every card in an open period, whoever holds it.
+    """Every card in an open period that has begun, whoever holds it: a node's clock may be a little ahead.
 
     A grant that a record says ends later, or begins later, takes its part already: what is granted now has no end
     yet.
     """
-    takes = _takes(connection, now_us)
+    periods = load_device_periods(connection, _PLACEMENT, Period(now_us, OPEN_END_US))
     instances = _instances(connection)
+    homes = {each.mig_uuid: gpu_uuid for gpu_uuid, its_own in instances.items() for each in its_own}
+    takes = _takes(connection, now_us, {each.gpu_uuid: each.compute_units for each in periods}, homes)
     states = _states(connection)
     reachable = reachable_nodes(connection, _PLACEMENT, now_us)
-    periods = load_device_periods(connection, _PLACEMENT, Period(now_us, OPEN_END_US))
     cards = []
     for each in periods:
-        if each.period.end_us != OPEN_END_US:
+        if each.period.end_us != OPEN_END_US or each.period.start_us > now_us:
             continue
         state, state_reason = states.get(each.gpu_uuid, (DeviceState.OK, ""))
         cards.append(
@@ -99,16 +101,23 @@ def _products(connection: Connection) -> set[Product]:
     return {Product(row.model, row.sku) for row in connection.execute(query)}
 
 
-def _takes(connection: Connection, now_us: int) -> dict[str, list[Take]]:
-    columns = ("gpu_uuid", "mig_uuid", "compute_units", "vram_bytes")
-    query = union_all(
-        *(
-            select(*(table.c[name] for name in columns)).where(table.c.gpu_uuid.is_not(None), still_held(table, now_us))
-            for table in (grants, holds)
-        )
-    )
+def _takes(
+    connection: Connection, now_us: int, compute_units: Mapping[str, int], homes: Mapping[str, str]
+) -> dict[str, list[Take]]:
+    """What is taken of each card, in the compute units that the card is of by now, by UUID in `compute_units`.
+
+    A grant from before the card's MIG mode was switched counts in other units; it then takes its part, rounded up.
+    `homes` are the cards of the MIG instances there are: a record that has one on another card takes it all the same.
+    """
     takes: dict[str, list[Take]] = defaultdict(list)
-    for row in connection.execute(query):
+    for row in connection.execute(select(grants).where(grants.c.gpu_uuid.is_not(None), still_held(grants, now_us))):
+        card_units = compute_units.get(row.gpu_uuid, row.compute_units_total)
+        units = -(-row.compute_units * card_units // row.compute_units_total)
+        takes[row.gpu_uuid].append(Take(units, row.vram_bytes, row.mig_uuid))
+        home = homes.get(row.mig_uuid, row.gpu_uuid)
+        if home != row.gpu_uuid:
+            takes[home].append(Take(0, 0, row.mig_uuid))
+    for row in connection.execute(select(holds).where(still_held(holds, now_us))):
         takes[row.gpu_uuid].append(Take(row.compute_units, row.vram_bytes, row.mig_uuid))
     return takes
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TextIO, TypeVar
 
 from allocator.request import check_labels
+from domain.allocation_csv import COLUMNS, REQUIRED_COLUMNS
 from domain.errors import InputError
 from domain.grants import Grant, GrantKind
 from domain.mig import SLICES_MAX
@@ -16,27 +17,11 @@ from domain.period import format_instant, parse_instant
 from domain.slugs import check_model, check_name, check_slug
 from domain.units import MIB, WHOLE_GPU_UNITS, milli_gpu
 
-REQUIRED_COLUMNS = (
-    "allocation",
-    "tenant",
-    "project",
-    "node",
-    "gpu_uuid",
-    "model",
-    "kind",
-    "milli_gpu",
-    "vram_mib",
-    "mig_profile",
-    "start",
-    "end",
-)
-OPTIONAL_COLUMNS = ("mig_uuid", "mig_start", "labels", "source_id")
-COLUMNS = (*REQUIRED_COLUMNS, *OPTIONAL_COLUMNS)
-
 _WHOLE_NUMBER = re.compile("[0-9]{1,9}")
 # No power of ten: a short cell would stand for one of a million digits.
 _MIB = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
 _SHOWN_PROBLEMS = 20
+_SHOWN_CHARACTERS = 80
 _Value = TypeVar("_Value")
 
 
@@ -73,9 +58,6 @@ class Problems:
         self._shown: list[str] = []
         self._count = 0
 
-    def __bool__(self) -> bool:
-        return self._count > 0
-
     def add(self, line: int, problem: str) -> None:
         """Note a problem; only the first 20 are kept in words."""
         self._count += 1
@@ -103,7 +85,7 @@ def read_rows(lines: Iterable[str], problems: Problems) -> list[Row]:
             if not cells:  # a blank line holds no row
                 continue
             if len(cells) != len(header):
-                problems.add(reader.line_num, f"{len(cells)} cells under {len(header)} columns")
+                problems.add(reader.line_num, f"{len(cells)} cells under {len(header)} columns: write one under each")
                 continue
             try:
                 rows.append(_read_row(reader.line_num, dict(zip(header, map(str.strip, cells), strict=True))))
@@ -151,7 +133,7 @@ def _check_header(header: Sequence[str]) -> None:
     if missing:
         raise InputError(f"cannot find the column {missing[0]!r}: write a header with {', '.join(REQUIRED_COLUMNS)}")
     if len(set(header)) < len(header):
-        raise InputError(f"cannot use a header that names a column twice: {', '.join(header)}")
+        raise InputError(f"cannot use a header that names a column twice: {', '.join(header)}; keep one of each")
 
 
 def _read_row(line: int, cells: Mapping[str, str]) -> Row:
@@ -184,9 +166,10 @@ def _read_row(line: int, cells: Mapping[str, str]) -> Row:
 
 def _contradictions(row: Row) -> Iterator[str]:
     if row.end_us is not None and row.end_us < row.start_us:
-        yield f"it ends at {format_instant(row.end_us)!r}, before it starts at {format_instant(row.start_us)!r}"
+        start, end = format_instant(row.start_us), format_instant(row.end_us)
+        yield f"it ends at {end!r}, before it starts at {start!r}: swap the two"
     if row.gpu_uuid is not None and not row.node:
-        yield f"the node of the card {row.gpu_uuid!r} is missing"
+        yield f"the node of the card {row.gpu_uuid!r} is missing: write it"
     if row.kind is GrantKind.WHOLE and row.milli_gpu not in (None, WHOLE_GPU_UNITS):
         yield f"a whole card of {row.milli_gpu!r} milli-GPU: leave the cell empty, or write the kind share"
     if row.kind is GrantKind.SHARE and row.milli_gpu in (None, WHOLE_GPU_UNITS):
@@ -198,7 +181,7 @@ def _contradictions(row: Row) -> Iterator[str]:
     if row.kind is not GrantKind.MIG and (row.mig_uuid is not None or row.mig_start is not None):
         yield f"a MIG instance with the kind {row.kind}: write the kind mig"
     if row.mig_uuid is not None and row.gpu_uuid is None:
-        yield f"the card of the MIG instance {row.mig_uuid!r} is missing"
+        yield f"the card of the MIG instance {row.mig_uuid!r} is missing: write its gpu_uuid"
 
 
 def _read_kind(text: str) -> GrantKind:
@@ -247,9 +230,11 @@ def _read_instant(text: str) -> int:
 def _read_labels(text: str) -> str:
     try:
         labels = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"cannot read the labels {text!r}: write a JSON object of strings") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"cannot read the labels {text[:_SHOWN_CHARACTERS]!r}: write a JSON object of strings"
+        ) from error
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-        raise InputError(f"cannot use the labels {text!r}: write a JSON object of strings")
+        raise InputError(f"cannot use the labels {text[:_SHOWN_CHARACTERS]!r}: write a JSON object of strings")
     check_labels(labels)
     return json.dumps(labels, sort_keys=True)

@@ -48,13 +48,14 @@ def find_overlaps(claims: Iterable[Claim], cards: Mapping[str, Sequence[DevicePe
     for mig_uuid, same in by_instance.items():
         for at_us, running in _changes(same, ()):
             if len(running) > 1:
-                _blame(found, running, f"the MIG instance {mig_uuid!r} is granted twice at {format_instant(at_us)}")
+                twice = f"the MIG instance {mig_uuid!r} is granted twice at {format_instant(at_us)}"
+                _blame(found, running, f"{twice}: end the first before")
     for gpu_uuid, same in by_card.items():
         known = cards.get(gpu_uuid, ())
         for at_us, running in _changes(same, known):
             problem = _excess(gpu_uuid, running, _at(known, at_us))
             if problem:
-                _blame(found, running, f"{problem} at {format_instant(at_us)}")
+                _blame(found, running, f"{problem} at {format_instant(at_us)}: end another before, or write less")
             for allocation, several in _in_several_shares(running):
                 said = f"{allocation!r} has several shares of the card {gpu_uuid!r} at {format_instant(at_us)}"
                 _blame(found, several, f"{said}: write them as one row")

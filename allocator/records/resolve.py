@@ -124,7 +124,8 @@ def assemble(
         owner = Owner(row.tenant, row.project, source, row.source_id, row.labels)
         first, first_line = owners.setdefault(row.allocation, (owner, row.line))
         if owner != first:
-            problems.add(row.line, f"{row.allocation!r} has another tenant, project, labels or id in line {first_line}")
+            said = f"{row.allocation!r} has another tenant, project, labels or id in line {first_line}"
+            problems.add(row.line, f"{said}: write the same")
         try:
             grant = resolve(row, hardware, skus)
         except InputError as error:
@@ -143,9 +144,9 @@ def resolve(row: Row, hardware: KnownHardware, skus: SkuTable) -> GrantRecord:
     """The grant of the row. Raises InputError where the row contradicts its card, or leaves out what is needed."""
     card = hardware.card(row)
     if card is not None and row.model and row.model.lower() != card.model.lower():
-        raise InputError(f"the card {row.gpu_uuid!r} is a {card.model!r}, not a {row.model!r}")
+        raise InputError(f"the card {row.gpu_uuid!r} is a {card.model!r}, not a {row.model!r}: leave the cell empty")
     if card is not None and row.node != card.node:
-        raise InputError(f"the card {row.gpu_uuid!r} is on the node {card.node!r} then, not on {row.node!r}")
+        raise InputError(f"the card {row.gpu_uuid!r} is on the node {card.node!r} then, not on {row.node!r}: mend it")
     model = card.model if card is not None else row.model
     if not model:
         raise InputError("the model is missing, and nothing is known of the card: write it")
@@ -212,7 +213,7 @@ def _mig_size(
     if card is not None and not card.mig_enabled:
         raise InputError(f"the card {row.gpu_uuid!r} is not in MIG mode then: write the kind whole or share")
     if instance is not None and (instance.profile != row.mig_profile):
-        raise InputError(f"the MIG instance {row.mig_uuid!r} is a {instance.profile}, not a {row.mig_profile}")
+        raise InputError(f"the MIG instance {row.mig_uuid!r} is a {instance.profile}, not a {row.mig_profile}: mend it")
     profile, profile_total = _profile(row, card, model)
     total = card.compute_units if card is not None else profile_total
     size = instance or profile

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from sqlalchemy import Connection, select
 
@@ -171,14 +173,14 @@ def _refuse_overlaps(
     if not on_cards:
         return
     starts, ends = zip(*((grant.period.start_us, grant.period.end_us) for _, grant in on_cards), strict=True)
-    period = Period(min(starts), max(ends))
-    recorded = [
-        grant
-        for chunk in in_chunks({str(grant.gpu_uuid) for _, grant in on_cards})
-        for grant in load_grants(connection, principal, period, gpu_uuids=chunk)
-        if grant.allocation not in file.records
-    ]
-    claims = [*(_claim(None, grant) for grant in recorded), *(_claim(line, grant) for line, grant in on_cards)]
+    load = partial(load_grants, connection, principal, Period(min(starts), max(ends)))
+    # An instance may be held on a card that the file does not name.
+    cards = in_chunks({str(grant.gpu_uuid) for _, grant in on_cards})
+    instances = in_chunks({grant.mig_uuid for _, grant in on_cards if grant.mig_uuid is not None})
+    loaded = chain(*(load(gpu_uuids=chunk) for chunk in cards), *(load(mig_uuids=chunk) for chunk in instances))
+    recorded = {(each.allocation, each.ordinal): each for each in loaded if each.allocation not in file.records}
+    claims = [_claim(None, grant) for grant in recorded.values()]
+    claims += [_claim(line, grant) for line, grant in on_cards]
     find_overlaps(claims, hardware.cards, problems)
     problems.raise_any()
 

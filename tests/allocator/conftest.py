@@ -220,6 +220,16 @@ def service(server: tuple[_Switch, str], ledger: Ledger) -> Iterator[Service]:
         yield Service(url, ledger, http)
 
 
+@pytest.fixture
+def furnished(service: Service, hardware: Hardware) -> Service:
+    """The service with five cards on two nodes, one of them in MIG mode with three instances to grant."""
+    service.furnish("n1", *(hardware.rtx4090(f"GPU-{index}", index) for index in range(3)))
+    service.furnish("n2", hardware.rtx4090("GPU-8", 0), hardware.h100_mig("GPU-9", 1, 0, 1, 2))
+    for start in (0, 1, 2):
+        service.call("POST", f"/v1/mig-instances/MIG-GPU-9-{start}/adopt", "operator")
+    return service
+
+
 @pytest.fixture(scope="session")
 def openb() -> ModuleType:
     """tests/openb.py; skips where the trace is not there."""

@@ -139,9 +139,9 @@ def test_an_operator_grants_to_a_tenant_by_name(furnished: "Service") -> None:
 def test_capacity_that_is_held_but_not_billed_is_not_granted(furnished: "Service", ledger: "Ledger") -> None:
     """A hold is a row like a grant: reserved, verified or released cards are in use."""
     now_us = ledger.now_s() * 10**6
-    row = {"gpu_uuid": "GPU-0", "reason": "verifying", "compute_units": 1, "vram_bytes": 0, "start_us": now_us}
+    size = {"reason": "verifying", "compute_units": 1, "vram_bytes": 0}
     with ledger.database.write() as connection:
-        connection.execute(insert(holds).values(**row))
+        connection.execute(insert(holds).values(gpu_uuid="GPU-0", **size, start_us=now_us, changed_us=now_us))
     assert furnished.grant("acme", kind="whole")["grants"][0]["gpu_uuid"] == "GPU-1"
 
 

@@ -233,7 +233,7 @@ def test_a_port_that_is_in_use_is_said_before_anything_is_begun(here: Path) -> N
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert serve(port) == f"gputab: cannot listen on 127.0.0.1:{port}: in use; give --port"
-    assert serve(0).endswith("there is no such folder; run `gputab db upgrade`")
+    assert serve(0).endswith("or make it: run `gputab db upgrade`")
     assert not (here / "none").exists()
 
 

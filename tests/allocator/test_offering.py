@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allocator.service import create_app
+from domain.skus import load_skus
 from domain.units import GIB, MIB
 from store.tables.capacity import allocations
 
@@ -30,6 +32,11 @@ def furnished(service: "Service", hardware: "Hardware") -> "Service":
         ({"kind": "whole", "model": "NVIDIA GeForce RTX 4090", "sku": "h100-80g"}, "no card has been both"),
         ({"kind": "whole", "count": 3}, "3 whole cards of one node: no node has more than 2 such"),
         ({"kind": "whole", "count": 2, "sku": "h100-80g"}, "no node has more than 1 such"),
+        (
+            {"kind": "mig", "mig_profile": "banana"},
+            "'banana': no such card is known to have it; the profiles here are 1g.10gb",
+        ),
+        ({"kind": "mig", "mig_profile": "1g.10gb", "sku": "rtx4090-24g"}, "none can be cut into MIG instances"),
         ({"kind": "share", "milli_gpu": 99}, "a share of 99 milli-GPU: the smallest one sold is 100"),
         ({"kind": "share", "milli_gpu": 100, "vram_mib": 1_023}, "with 1023 MiB: it is sold with 1024 to 24052 MiB"),
         ({"kind": "share", "milli_gpu": 100, "vram_mib": 24_053}, "with 24053 MiB: it is sold with 1024 to 24052 MiB"),
@@ -63,6 +70,16 @@ def test_what_is_only_in_the_way_now_is_refused_for_now(furnished: "Service", or
     refused = furnished.ask("acme", **order)
     assert refused.status_code == 409
     assert set(refused.json()["reasons"]) == {"n1", "n2"}
+
+
+def test_a_share_is_refused_for_good_where_every_card_is_sold_whole(
+    service: "Service", server: tuple[Any, str], ledger: "Ledger", hardware: "Hardware"
+) -> None:
+    server[0].app = create_app(ledger.database, skus=load_skus(), share_grain=None, sink=None)
+    service.furnish("n1", hardware.rtx4090("GPU-0", 0))
+    refused = service.ask("acme", kind="share", milli_gpu=100)
+    assert refused.status_code == 422
+    assert "no such card is sold in shares; ask for a whole one" in refused.json()["detail"]
 
 
 def test_a_model_that_a_card_once_was_may_come_back(service: "Service", hardware: "Hardware") -> None:

@@ -46,6 +46,10 @@ class MemorySink:
         self.sent.append(tuple(runs))
 
 
+def unchecked() -> None:
+    """For a sink that is known to be good."""
+
+
 def said(sink: MemorySink) -> Said:
     """(series, allocation, second, value) of the last round."""
     return [
@@ -97,7 +101,7 @@ def wait_for(condition: object, seconds: float = 10) -> None:
 
 def test_a_grant_of_any_source_is_published_as_it_is_and_gets_one_zero_at_its_end(ledger: "Ledger") -> None:
     sink = MemorySink()
-    publisher = GrantPublisher(ledger.database, sink)
+    publisher = GrantPublisher(ledger.database, sink, unchecked)
     record(ledger, "a1", (ledger.now_s() - 9) * MICROSECONDS, None)
     before = ledger.now_s()
     publisher.publish()
@@ -133,7 +137,7 @@ def test_a_grant_of_any_source_is_published_as_it_is_and_gets_one_zero_at_its_en
 def test_only_seconds_that_a_grant_holds_are_published(ledger: "Ledger") -> None:
     """A grant that began within this second holds the next one first; one that ends within it still holds it."""
     sink = MemorySink()
-    publisher = GrantPublisher(ledger.database, sink)
+    publisher = GrantPublisher(ledger.database, sink, unchecked)
     # So that the second does not change under the test.
     time.sleep(1.05 - time.time() % 1)
     second = ledger.now_s()
@@ -147,7 +151,7 @@ def test_only_seconds_that_a_grant_holds_are_published(ledger: "Ledger") -> None
 
 def test_a_sink_that_is_down_is_told_the_zero_later(ledger: "Ledger") -> None:
     sink = MemorySink()
-    publisher = GrantPublisher(ledger.database, sink)
+    publisher = GrantPublisher(ledger.database, sink, unchecked)
     record(ledger, "a1", 0, None)
     publisher.publish()
     finish(ledger, "a1", ledger.now_s() * MICROSECONDS)
@@ -165,13 +169,13 @@ def test_a_new_process_says_the_end_of_what_ended_while_nobody_published(ledger:
     record(ledger, "lately", 0, (now - 20) * MICROSECONDS)
     record(ledger, "long ago", 0, (now - 4_000) * MICROSECONDS)
     sink = MemorySink()
-    GrantPublisher(ledger.database, sink).publish()
+    GrantPublisher(ledger.database, sink, unchecked).publish()
     assert {(allocation, value) for _, allocation, _, value in said(sink)} == {("lately", 0)}
 
 
 def test_a_grant_whose_record_is_taken_back_gets_its_zero(ledger: "Ledger") -> None:
     sink = MemorySink()
-    publisher = GrantPublisher(ledger.database, sink)
+    publisher = GrantPublisher(ledger.database, sink, unchecked)
     record(ledger, "a1", 0, None, gpu_uuid=None)
     publisher.publish()
     assert {value for name, _, _, value in said(sink) if name == GRANT_INFO.name} == {1}
@@ -194,7 +198,7 @@ def test_the_thread_publishes_a_change_with_the_next_second_and_survives_a_sink_
     """Down, it is logged once; the service is not harmed, and goes on by itself."""
     service.furnish("n1", hardware.rtx4090("GPU-0", 0))
     sink = MemorySink()
-    publisher = GrantPublisher(ledger.database, sink)
+    publisher = GrantPublisher(ledger.database, sink, unchecked)
     publisher.start()
     try:
         with ledger.database.write() as connection:
@@ -222,7 +226,7 @@ def test_a_real_store_gives_the_grants_back(ledger: "Ledger", victoriametrics_ur
         second = now_us(connection) // MICROSECONDS
     record(ledger, allocation, (second - 3) * MICROSECONDS, None)
     with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-        publisher = GrantPublisher(ledger.database, pusher)
+        publisher = GrantPublisher(ledger.database, pusher, unchecked)
         publisher.publish()
         finish(ledger, allocation, ledger.now_s() * MICROSECONDS)
         time.sleep(1.05 - time.time() % 1)

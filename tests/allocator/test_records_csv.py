@@ -2,15 +2,8 @@
 
 import pytest
 
-from allocator.records.csv_rows import (
-    COLUMNS,
-    REQUIRED_COLUMNS,
-    Problems,
-    Row,
-    _format_mib,
-    _read_mib,
-    read_rows,
-)
+from allocator.records.csv_rows import Problems, Row, _format_mib, _read_mib, read_rows
+from domain.allocation_csv import COLUMNS, REQUIRED_COLUMNS
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.grants import GrantKind
@@ -169,7 +162,7 @@ def test_a_file_that_is_not_one_is_refused_with_the_columns_there_are(text: str,
 def test_a_row_with_too_few_or_too_many_cells_is_a_problem_of_its_line() -> None:
     with pytest.raises(InputError) as refused:
         read(csv_text(GOOD) + "a,b\n" + ",".join("x" * (len(COLUMNS) + 1)) + "\n")
-    assert f"line 3: 2 cells under {len(COLUMNS)} columns; line 4: 17 cells" in str(refused.value)
+    assert f"line 3: 2 cells under {len(COLUMNS)} columns: write one under each; line 4: 17 cells" in str(refused.value)
 
 
 def test_the_first_twenty_problems_are_named_and_the_rest_counted() -> None:

@@ -1,102 +1,29 @@
-"""Importing records: all or nothing, twice is once, a source speaks for itself only, closed hours stay closed."""
+"""Importing records: all or nothing, twice is once, and what was exported comes back."""
 
-import io
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import event, insert, select
+from sqlalchemy import event, select
 
 from allocator.inventory_store import take_inventory
-from allocator.records.csv_rows import COLUMNS, REQUIRED_COLUMNS, Problems, read_rows, write_rows
-from allocator.records.store import ImportOutcome, NewTenants, export_rows, import_records
+from allocator.records.store import ImportOutcome, NewTenants
 from allocator.stock_store import serialize_capacity
+from domain.allocation_csv import COLUMNS, REQUIRED_COLUMNS
 from domain.clock import MICROSECONDS
-from domain.errors import AccessError, ConflictError, InputError
+from domain.errors import AccessError, InputError
 from domain.inventory import Inventory
 from domain.period import HOUR_US
-from domain.skus import load_skus
 from domain.units import MIB
 from store.access import Principal, Role
-from store.database import Database
-from store.tables.access import audit, projects, tenants
-from store.tables.billing import windows
 from store.tables.capacity import allocations, grants
+from tests.allocator.records import SKUS, TABLES, another_process, assert_refused, csv_text, export, load
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from tests.allocator.conftest import Hardware, Ledger, Service
-
-OPERATOR = Principal.local_operator()
-SKUS = load_skus()
-TABLES = (allocations, grants, tenants, projects, audit)
-ROW = {
-    "allocation": "job-1",
-    "tenant": "acme",
-    "project": "lab",
-    "node": "n9",
-    "gpu_uuid": "GPU-x",
-    "model": "NVIDIA L4",
-    "kind": "whole",
-    "vram_mib": "22522",
-    "start": "0",
-    "end": "3600",
-}
-
-
-def csv_text(*rows: dict[str, str]) -> str:
-    text = io.StringIO()
-    write_rows(text, [[{**ROW, **row}.get(name, "") for name in COLUMNS] for row in rows])
-    return text.getvalue()
-
-
-def load(ledger: "Ledger", text: str, source: str = "csv", new_tenants: NewTenants | None = None) -> ImportOutcome:
-    problems = Problems()
-    rows = read_rows(io.StringIO(text), problems)
-    return import_records(ledger.database, OPERATOR, rows, problems, source=source, skus=SKUS, new_tenants=new_tenants)
-
-
-def export(ledger: "Ledger", principal: Principal = OPERATOR) -> str:
-    text = io.StringIO()
-    with ledger.database.read() as connection:
-        write_rows(text, export_rows(connection, principal))
-    return text.getvalue()
-
-
-def close(ledger: "Ledger", node: str, *hours: int) -> None:
-    row = {
-        "node": node,
-        "state": "closed",
-        "revision": 1,
-        "evidence_digest": "x",
-        "residual_compute": 0,
-        "residual_vram": 0,
-        "unpriced_seconds": 0,
-        "found_us": 0,
-    }
-    with ledger.database.write() as connection:
-        for hour in hours:
-            start_us = hour * HOUR_US
-            connection.execute(insert(windows).values(**row, start_us=start_us, rated_until_us=start_us + HOUR_US))
-
-
-@contextmanager
-def another_process(ledger: "Ledger") -> Iterator[Database]:
-    """The ledger as another process has it open."""
-    database = Database(ledger.url)
-    yield database
-    database.close()
-
-
-def assert_refused(ledger: "Ledger", error: type[Exception], said: str, text: str, **how: Any) -> None:
-    before = ledger.everything(*TABLES)
-    with pytest.raises(error, match=said):
-        load(ledger, text, **how)
-    assert ledger.everything(*TABLES) == before
 
 
 def test_a_record_becomes_an_allocation_with_its_grants(ledger: "Ledger") -> None:
@@ -155,112 +82,10 @@ def test_a_card_may_pass_from_one_allocation_to_another_in_one_file(ledger: "Led
     assert [(row.allocation, row.gpu_uuid) for row in ledger.rows(grants)] == [("job-1", "GPU-y"), ("job-2", "GPU-x")]
 
 
-def test_an_allocation_of_another_source_is_not_touched(
-    service: "Service", ledger: "Ledger", hardware: "Hardware"
-) -> None:
-    service.furnish("n1", hardware.rtx4090("GPU-0", 0))
-    ours = service.grant("acme", kind="whole")["allocation"]
-    load(ledger, csv_text({}), source="slurm")
-    assert_refused(ledger, ConflictError, "belongs to the source 'slurm'", csv_text({}))
-    assert_refused(ledger, ConflictError, "belongs to the source 'service'", csv_text({"allocation": ours}))
-    assert_refused(ledger, InputError, "cannot import as the source 'service'", csv_text({}), source="service")
-    assert_refused(ledger, InputError, "as a source", csv_text({}), source="a b")
-
-
-def test_tenants_and_projects_are_created_only_when_asked(ledger: "Ledger") -> None:
-    text = csv_text({"tenant": "gamma", "project": "x"}, {"allocation": "b", "gpu_uuid": "GPU-y", "project": "new"})
-    assert_refused(ledger, InputError, "line 2: unknown project 'x' of tenant 'gamma'.*line 3: unknown project", text)
-    assert_refused(ledger, InputError, "'XX' as a currency", text, new_tenants=NewTenants("UTC", "XX"))
-    assert_refused(ledger, InputError, "cannot find the time zone", text, new_tenants=NewTenants("Mars", "CNY"))
-    load(ledger, text, new_tenants=NewTenants("Asia/Shanghai", "CNY"))
-    (gamma,) = ledger.rows(tenants, tenant="gamma")
-    assert (gamma.billing_zone, gamma.currency) == ("Asia/Shanghai", "CNY")
-    assert {(row.tenant, row.project) for row in ledger.rows(projects)} >= {("gamma", "x"), ("acme", "new")}
-
-
-def test_every_problem_of_a_file_is_reported_at_once_and_nothing_is_written(ledger: "Ledger") -> None:
-    text = csv_text(
-        {"end": "-5"},
-        {"allocation": "ok"},
-        {"allocation": "b", "vram_mib": ""},
-        {"allocation": "c", "tenant": "nobody"},
-        {"allocation": "ok", "gpu_uuid": "GPU-y", "project": "other"},
-    )
-    assert_refused(
-        ledger,
-        InputError,
-        "line 2: .*line 4: vram_mib is missing.*line 6: 'ok' has another tenant.*line 5: unknown",
-        text,
-    )
-
-
-def test_more_than_a_card_has_is_refused_with_the_line(
-    service: "Service", ledger: "Ledger", hardware: "Hardware"
-) -> None:
-    """Also against what the service has granted itself."""
-    service.furnish("n1", hardware.rtx4090("GPU-0", 0))
-    service.grant("acme", kind="share", milli_gpu=500)
-    known = {"node": "n1", "gpu_uuid": "GPU-0", "model": "", "vram_mib": ""}
-    assert_refused(
-        ledger, InputError, "line 2: more than all of the card 'GPU-0'", csv_text({**known, "start": "0", "end": ""})
-    )
-    earlier = str(ledger.now_s() - 30)
-    too_much = {**known, "start": earlier, "end": str(int(earlier) + 10), "vram_mib": "24564"}
-    assert_refused(
-        ledger, InputError, "line 2: .* bytes of VRAM .* are granted, of 25220349952 usable", csv_text(too_much)
-    )
-    load(ledger, csv_text({**too_much, "vram_mib": ""}))
-
-
-def test_an_unknown_card_is_not_given_twice_either(ledger: "Ledger") -> None:
-    text = csv_text({"end": ""}, {"allocation": "b", "end": ""})
-    assert_refused(ledger, InputError, "line 3: more than all of the card 'GPU-x' is granted", text)
-    load(ledger, csv_text({"end": ""}))
-    assert_refused(ledger, InputError, "line 2: more than all of", csv_text({"allocation": "b", "end": ""}))
-
-
 def test_records_without_a_device_stand_outside_and_are_counted(ledger: "Ledger") -> None:
     row = {"gpu_uuid": "", "node": ""}
     outcome = load(ledger, csv_text(row, row, {**row, "allocation": "b"}))
     assert (outcome.grants, outcome.record_only) == (3, 3)
-
-
-def test_what_would_change_a_closed_hour_is_refused_and_names_the_way(ledger: "Ledger") -> None:
-    open_end = {"start": "5400", "end": ""}
-    load(ledger, csv_text(open_end, {"allocation": "rec", "gpu_uuid": "", "node": ""}))
-    close(ledger, "n9", 1, 2)
-    close(ledger, "", 0)
-    load(ledger, csv_text(open_end))
-    for change in (
-        {"start": "5400", "end": "7200"},
-        {"start": "5400", "end": "10799"},
-        {"start": "5400", "end": "", "vram_mib": "1"},
-        {"start": "5400", "end": "", "project": "new"},
-        {"start": "10000", "end": "20000", "allocation": "late", "gpu_uuid": "GPU-z"},
-    ):
-        assert_refused(
-            ledger,
-            ConflictError,
-            "of 'n9' is closed; use `gputab meter correct`",
-            csv_text(change),
-            new_tenants=NewTenants("UTC", "CNY"),
-        )
-    assert_refused(
-        ledger,
-        ConflictError,
-        "without a device",
-        csv_text({"allocation": "rec", "gpu_uuid": "", "node": "", "end": "60"}),
-    )
-    assert_refused(ledger, ConflictError, "1970-01-01T01:00:00Z", csv_text({**open_end, "tenant": "beta"}))
-
-
-def test_an_open_record_may_end_after_hours_that_are_closed(ledger: "Ledger") -> None:
-    """It says nothing new of the hours before: a running job is imported each hour until it ends."""
-    load(ledger, csv_text({"end": ""}))
-    close(ledger, "n9", 0, 1)
-    load(ledger, csv_text({"end": "7200"}))
-    assert ledger.rows(grants)[0].end_us == 7_200 * MICROSECONDS
-    load(ledger, csv_text({"end": "9000", "labels": '{"a": "b"}'}))
 
 
 def test_a_replaced_record_is_a_change_and_an_equal_one_is_none(ledger: "Ledger") -> None:
@@ -272,6 +97,45 @@ def test_a_replaced_record_is_a_change_and_an_equal_one_is_none(ledger: "Ledger"
     after = {row.allocation: row.changed_us for row in ledger.rows(grants)}
     assert after["other"] == before["other"]
     assert after["job-1"] > before["job-1"]
+
+
+def test_an_export_imports_as_the_same_and_a_tenant_exports_its_own(
+    service: "Service", ledger: "Ledger", hardware: "Hardware"
+) -> None:
+    load(
+        ledger,
+        csv_text({}, {"allocation": "b", "tenant": "beta", "gpu_uuid": "", "node": "", "end": "", "vram_mib": "0.5"}),
+    )
+    text = export(ledger)
+    assert load(ledger, text).unchanged == 2
+    assert export(ledger) == text
+    own = export(ledger, Principal("x", Role.TENANT, tenant="beta"))
+    assert [line.split(",")[0] for line in own.splitlines()] == ["allocation", "b"]
+    with pytest.raises(AccessError):
+        export(ledger, Principal("x", Role.NODE, node="n1"))
+
+
+def test_the_header_of_an_export_has_every_column(ledger: "Ledger") -> None:
+    assert export(ledger) == ",".join(COLUMNS) + "\n"
+    assert COLUMNS[: len(REQUIRED_COLUMNS)] == REQUIRED_COLUMNS
+
+
+def test_the_openb_trace_is_exact_and_importing_it_twice_changes_nothing(ledger: "Ledger", openb: "ModuleType") -> None:
+    text = openb.allocation_csv(openb.OPENB)
+    outcome = load(ledger, text, new_tenants=NewTenants("UTC", "CNY"))
+    assert (outcome.grants, outcome.record_only) == (openb.GRANTS, openb.GRANTS)
+    with ledger.database.read() as connection:
+        rows = connection.execute(
+            select(grants.c.compute_units, grants.c.compute_units_total, grants.c.start_us, grants.c.end_us)
+        ).all()
+    assert {row.compute_units_total for row in rows} == {1_000}
+    assert min(row.start_us for row in rows) == 0
+    exact = sum(row.compute_units * (row.end_us - row.start_us) for row in rows)
+    assert exact == openb.MILLI_GPU_SECONDS * MICROSECONDS
+    before = ledger.everything(allocations, grants)
+    again = load(ledger, text, new_tenants=NewTenants("UTC", "CNY"))
+    assert (again.added, again.replaced, again.unchanged) == (0, 0, outcome.added)
+    assert ledger.everything(allocations, grants) == before
 
 
 def test_a_file_is_judged_without_the_lock_that_grants_need(ledger: "Ledger") -> None:
@@ -308,50 +172,3 @@ def test_a_card_that_changes_between_judging_and_storing_is_seen(
         event.remove(ledger.database.engine, "checkout", report_in_between)
     assert len(begun) == 2
     assert ledger.rows(grants)[0].vram_bytes == smaller.vram_total_bytes - smaller.vram_reserved_bytes
-
-
-def test_only_an_operator_imports(ledger: "Ledger") -> None:
-    for role in (Role.TENANT, Role.BILLING, Role.NODE):
-        with pytest.raises(AccessError):
-            import_records(
-                ledger.database, Principal("x", role, tenant="acme"), [], Problems(), source="csv", skus=SKUS
-            )
-
-
-def test_an_export_imports_as_the_same_and_a_tenant_exports_its_own(
-    service: "Service", ledger: "Ledger", hardware: "Hardware"
-) -> None:
-    load(
-        ledger,
-        csv_text({}, {"allocation": "b", "tenant": "beta", "gpu_uuid": "", "node": "", "end": "", "vram_mib": "0.5"}),
-    )
-    text = export(ledger)
-    assert load(ledger, text).unchanged == 2
-    assert export(ledger) == text
-    own = export(ledger, Principal("x", Role.TENANT, tenant="beta"))
-    assert [line.split(",")[0] for line in own.splitlines()] == ["allocation", "b"]
-    with pytest.raises(AccessError):
-        export(ledger, Principal("x", Role.NODE, node="n1"))
-
-
-def test_the_openb_trace_is_exact_and_importing_it_twice_changes_nothing(ledger: "Ledger", openb: "ModuleType") -> None:
-    text = openb.allocation_csv(openb.OPENB)
-    outcome = load(ledger, text, new_tenants=NewTenants("UTC", "CNY"))
-    assert (outcome.grants, outcome.record_only) == (openb.GRANTS, openb.GRANTS)
-    with ledger.database.read() as connection:
-        rows = connection.execute(
-            select(grants.c.compute_units, grants.c.compute_units_total, grants.c.start_us, grants.c.end_us)
-        ).all()
-    assert {row.compute_units_total for row in rows} == {1_000}
-    assert min(row.start_us for row in rows) == 0
-    exact = sum(row.compute_units * (row.end_us - row.start_us) for row in rows)
-    assert exact == openb.MILLI_GPU_SECONDS * MICROSECONDS
-    before = ledger.everything(allocations, grants)
-    again = load(ledger, text, new_tenants=NewTenants("UTC", "CNY"))
-    assert (again.added, again.replaced, again.unchanged) == (0, 0, outcome.added)
-    assert ledger.everything(allocations, grants) == before
-
-
-def test_the_header_of_an_export_has_every_column(ledger: "Ledger") -> None:
-    assert export(ledger) == ",".join(COLUMNS) + "\n"
-    assert COLUMNS[: len(REQUIRED_COLUMNS)] == REQUIRED_COLUMNS

@@ -50,9 +50,11 @@ def problems(*claims: Claim, known: tuple[DevicePeriod, ...] = (CARD,)) -> list[
 
 def test_the_line_that_began_last_is_named_with_the_instant() -> None:
     whole = claim(0, 10, 1_000, kind=GrantKind.WHOLE, line=2)
-    assert problems(whole, claim(9, 20, line=7)) == [
-        "line 7: more than all of the card 'GPU-0' is granted at 1970-01-01T00:00:00.000009Z"
-    ]
+    (said,) = problems(whole, claim(9, 20, line=7))
+    assert said == (
+        "line 7: more than all of the card 'GPU-0' is granted at 1970-01-01T00:00:00.000009Z: end another before, or "
+        "write less"
+    )
 
 
 def test_grants_end_to_start_do_not_overlap() -> None:
@@ -79,13 +81,13 @@ def test_a_card_that_shrinks_under_its_grants_is_seen() -> None:
     smaller = DevicePeriod("GPU-0", "n1", 0, "m", "m", 1_000, 60, 10, False, (), None, None, Period(5, OPEN_END_US))
     before = DevicePeriod("GPU-0", "n1", 0, "m", "m", 1_000, 110, 10, False, (), None, None, Period(0, 5))
     (said,) = problems(claim(0, 10, 500, 60), known=(before, smaller))
-    assert said.endswith("at 1970-01-01T00:00:00.000005Z")
+    assert said.endswith("at 1970-01-01T00:00:00.000005Z: end another before, or write less")
 
 
 def test_a_mig_instance_has_one_holder_even_where_its_card_is_unknown() -> None:
     one, two = (claim(0, 10, 14, kind=GrantKind.MIG, mig_uuid="MIG-1", total=98, line=line) for line in (2, 3))
     (said,) = problems(one, two, known=())
-    assert said == "line 3: the MIG instance 'MIG-1' is granted twice at 1970-01-01T00:00:00Z"
+    assert said == "line 3: the MIG instance 'MIG-1' is granted twice at 1970-01-01T00:00:00Z: end the first before"
 
 
 def test_seven_rounded_instances_of_an_unknown_card_are_not_more_than_it() -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from allocator.inventory_store import take_inventory
-from allocator.records.csv_rows import COLUMNS, Problems, read_rows, write_rows
+from allocator.records.csv_rows import Problems, read_rows, write_rows
 from allocator.records.store import ImportOutcome, export_rows, import_records
+from domain.allocation_csv import COLUMNS
 from domain.errors import InputError
 from domain.inventory import Inventory
 from domain.skus import load_skus
