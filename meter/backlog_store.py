@@ -28,7 +28,7 @@ from store.access import Principal, Role
 from store.database import Database, now_us, serialize
 from store.tables.access import tenant_books
 from store.tables.billing import charges, rates, windows
-from store.tables.capacity import device_periods, grants
+from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods
 
 # A change is stamped before its transaction commits; one that took longer than this would be missed.
 _COMMIT_US = 600 * MICROSECONDS
@@ -79,6 +79,18 @@ def due_windows(connection: Connection, principal: Principal) -> list[Place]:
     return [(row.node, row.start_us) for row in connection.execute(query)]
 
 
+def least_recent_windows(connection: Connection, principal: Principal, limit: int) -> list[Place]:
+    """Settled windows that are not due, those rated longest ago first."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    query = (
+        select(windows.c.node, windows.c.start_us)
+        .where(windows.c.state == "settled", windows.c.rated_us.is_not(None))
+        .order_by(windows.c.rated_us, windows.c.start_us, windows.c.node)
+        .limit(limit)
+    )
+    return [(row.node, row.start_us) for row in connection.execute(query)]
+
+
 def windows_of(connection: Connection, principal: Principal, period: Period) -> list[Place]:
     """Every window whose hour the period touches, by hour and node; one without an instant touches none."""
     principal.require(Role.OPERATOR, Role.BILLING)
@@ -118,15 +130,30 @@ def _touched(connection: Connection, since_us: int, at_us: int) -> dict[Place, i
 
 
 def _intervals(since_us: int, growing_us: int) -> CompoundSelect[Any]:
-    """node ('' for a grant without a device), start_us, end_us and changed_us of grants and cards that matter."""
+    """node ('' for a grant without a device), start_us, end_us and changed_us of grants and cards that matter, and of
+    what changed of a card's instances, holds and states while it stood on the node."""
 
     def of(table: Table, node: ColumnElement[str]) -> Select[Any]:
         columns = (node.label("node"), table.c.start_us, table.c.end_us, table.c.changed_us)
         matters = or_(table.c.changed_us >= since_us, table.c.end_us.is_(None), table.c.end_us > growing_us)
         return select(*columns).where(matters)
 
+    def of_cards(table: Table) -> Select[Any]:
+        said, stood = table.c, device_periods.c
+        start_us = case((said.start_us > stood.start_us, said.start_us), else_=stood.start_us)
+        said_end_us, stood_end_us = (func.coalesce(each.end_us, OPEN_END_US) for each in (said, stood))
+        end_us = case((said_end_us < stood_end_us, said_end_us), else_=stood_end_us)
+        columns = (device_periods.c.node, start_us.label("start_us"), end_us.label("end_us"), table.c.changed_us)
+        same_card = device_periods.c.gpu_uuid == table.c.gpu_uuid
+        return (
+            select(*columns)
+            .join_from(table, device_periods, same_card)
+            .where(table.c.changed_us >= since_us, start_us <= end_us)
+        )
+
     grant_node = case((grants.c.gpu_uuid.is_(None), NO_NODE), else_=grants.c.node)
-    return union_all(of(grants, grant_node), of(device_periods, device_periods.c.node))
+    on_record = (of(grants, grant_node), of(device_periods, device_periods.c.node))
+    return union_all(*on_record, *(of_cards(table) for table in (mig_periods, device_states, holds)))
 
 
 def _known(connection: Connection, places: Iterable[Place]) -> dict[Place, Any]:

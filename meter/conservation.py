@@ -1,4 +1,4 @@
-"""Promise 1: in each device-second every compute unit and every byte is in exactly one state."""
+"""In each device-second every compute unit and every byte is in exactly one state."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Fleet:
     devices: Sequence[facts.DevicePeriod]
     instances: Sequence[facts.MigPeriod]
     holds: Sequence[facts.Hold]
-    states: Sequence[facts.DeviceState]
+    states: Sequence[facts.DeviceStatePeriod]
     grants: Sequence[Grant]
 
 

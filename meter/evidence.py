@@ -5,8 +5,9 @@ A run says that a quantity had one value for `seconds` seconds from `start_s` on
 gpu_uuid   the card; '' is the node itself
 mig_uuid   the MIG instance; '' is the card
 owner      who used it, as the collector proved; '' is the whole of the device
-quantity   presence (a `Presence`), vram_used (bytes), busy (millionths of the second), attributed (1: the
-           collector told the device's owners apart, so that an owner it did not name used nothing)
+quantity   presence (a `Presence`), vram_used (bytes), busy (millionths of the second; what a charge is explained by,
+           not what it is made of), attributed (1: the collector told the device's owners apart, so that an owner it
+           did not name used nothing)
 start_s    first second, UTC
 seconds    how many
 value      whole number
@@ -17,17 +18,11 @@ runs only where there was a reading.
 """
 
 import hashlib
-import io
-import os
-import secrets
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
-from domain.errors import UnavailableError
 from domain.period import Period, ceil_second
 from domain.samples import UNATTRIBUTED
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
@@ -37,6 +32,9 @@ CONTEXT_S = 30
 MILLION = 1_000_000
 # No reading of a card is as large: 256 times the VRAM of any, and an hour of it still sums within 64 bits.
 _VALUE_BOUND = 2**50
+# The most that a ratio can be: sums of ratios are floats, and a real excess is larger.
+_RATIO_BOUND = 1 + 1e-6
+_RATIOS = (GPU_BUSY.name, OWNER_COMPUTE.name)
 
 RUN_COLUMNS = {
     "gpu_uuid": pl.String,
@@ -105,12 +103,15 @@ def make_evidence(
     `samples` has columns series, gpu_uuid, mig_uuid, owner, second_s, value and covers the context too; `contacts`
     are the stretches from first to last heartbeat; `devices` are (gpu_uuid, mig_uuid or '') known from the
     inventory, sampled or not. Readings of a second in which their card or instance was lost are not valid and are
-    left out, and so is what no card can measure: a negative number, one of 2^50 or more, none at all. Of several
-    readings of one second the largest counts, as in the store.
+    left out, and so is what no card can measure: a negative number, a ratio above 1, one of 2^50 or more, none at all.
+    Of several readings of one second the largest counts, as in the store.
     """
     start_s, end_s = period.first_second, ceil_second(period.end_us)
     # In polars a NaN is above every number.
-    samples = samples.filter(pl.col("value").is_between(0, _VALUE_BOUND, closed="left"))
+    samples = samples.filter(
+        pl.col("value").is_between(0, _VALUE_BOUND, closed="left"),
+        ~pl.col("series").is_in(_RATIOS) | (pl.col("value") <= _RATIO_BOUND),
+    )
     known = pl.DataFrame(sorted(devices), schema=dict.fromkeys(_DEVICE, pl.String), orient="row")
     of_cards = samples.filter(pl.col("gpu_uuid") != "")
     every_device = pl.concat([known, of_cards.select(_DEVICE)]).unique()
@@ -145,41 +146,6 @@ def make_evidence(
     presence = device_presence(of_node, every_device, valid, lost)
     runs = pl.concat([_runs(values), _runs(attributed.unique()), _runs(presence)]).sort([*_KEY, "start_s"])
     return Evidence(node, period, runs)
-
-
-def write_evidence(evidence: Evidence, path: Path) -> int:
-    """Write the runs as Parquet, whole or not at all; returns the size in bytes."""
-    buffer = io.BytesIO()
-    evidence.runs.write_parquet(buffer, compression="zstd")
-    content = buffer.getvalue()
-    # Another process may be writing the same.
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            file.write(content)
-            # The ledger is about to name this file, and survives a power cut.
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        raise UnavailableError(f"cannot write evidence to {str(path)!r}: {error.strerror}; free some space") from error
-    return len(content)
-
-
-def read_evidence(path: Path, node: str, period: Period, digest: str) -> Evidence:
-    """The frozen runs; UnavailableError where the file is gone or is not what was frozen."""
-    try:
-        evidence = Evidence(node, period, pl.read_parquet(path))
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise UnavailableError(f"cannot read the evidence {str(path)!r}: {error}; restore it from a backup") from error
-    if evidence.digest != digest:
-        raise UnavailableError(
-            f"cannot use the evidence {str(path)!r}: its digest is {evidence.digest[:12]!r}, not {digest[:12]!r}; "
-            "restore it from a backup"
-        )
-    return evidence
 
 
 def _runs(dense: pl.DataFrame) -> pl.DataFrame:

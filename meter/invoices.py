@@ -48,9 +48,10 @@ class InvoiceLine:
 class Invoice:
     """A draft over billing dates `first_date` to `last_date`, both included.
 
-    `rated_until_us` is the instant up to which every window the tenant held something in is rated; None where none
-    is, or it held nothing. `settled` is true when all of those windows have settled. Coverage is of seconds granted
-    on known devices: None where there are none.
+    `rated_until_us` is the instant up to which every window the tenant held something in is rated, and
+    `is_rated_beyond` is true where some of them are rated beyond it; None where nothing is rated, or it held nothing.
+    `settled` is true when all of those windows have settled. Coverage is of seconds granted on known devices: None
+    where there are none.
     """
 
     tenant: str
@@ -60,6 +61,7 @@ class Invoice:
     lines: tuple[InvoiceLine, ...]
     rated_until_us: int | None
     settled: bool
+    is_rated_beyond: bool = False
     covered_seconds: int | None = field(default=None)
     coverable_seconds: int = 0
 
@@ -70,7 +72,7 @@ class Invoice:
 
     @property
     def unpriced_seconds(self) -> int:
-        """Granted seconds that no rate covers; an invoice with any cannot be closed."""
+        """Granted seconds that no rate covers, of each dimension by itself; an invoice with any cannot be closed."""
         return sum(line.granted_seconds for line in self.lines if line.rate is None)
 
 
@@ -96,6 +98,7 @@ def draft_invoice(
         if charge.dimension == "gpu" and charge.covered_seconds is not None:
             covered = (covered or 0) + charge.covered_seconds
             coverable += charge.granted_seconds
+    rated_until_us, is_rated_beyond = _rated_until(windows)
     ordered = [lines[key] for key in sorted(lines)]
     payables = largest_remainder([line.amount_nano for line in ordered], minor_unit_nano(tenant.currency))
     for line, payable_nano in zip(ordered, payables, strict=True):
@@ -106,21 +109,23 @@ def draft_invoice(
         first_date=first_date,
         last_date=last_date,
         lines=tuple(ordered),
-        rated_until_us=_rated_until_us(windows),
+        rated_until_us=rated_until_us,
+        is_rated_beyond=is_rated_beyond,
         settled=all(window is not None and window.state != "open" for window in windows.values()),
         covered_seconds=covered,
         coverable_seconds=coverable,
     )
 
 
-def _rated_until_us(windows: Mapping[tuple[str, int], Window | None]) -> int | None:
-    """Where the first window that is not rated to its end stops; None where nothing is rated before that."""
+def _rated_until(windows: Mapping[tuple[str, int], Window | None]) -> tuple[int | None, bool]:
+    """Where the first window that is not rated to its end stops, and whether another goes beyond that."""
+    rated_us = [each.rated_until_us for each in windows.values() if each and each.rated_until_us > each.start_us]
+    if not rated_us:
+        return None, False
     unfinished_us = [
         window.rated_until_us if window else start_us
         for (_, start_us), window in windows.items()
         if window is None or window.state == "open"
     ]
-    if not unfinished_us:
-        return max((window.rated_until_us for window in windows.values() if window), default=None)
-    until_us = min(unfinished_us)
-    return until_us if until_us > min(start_us for _, start_us in windows) else None
+    until_us = min(unfinished_us, default=max(rated_us))
+    return until_us, until_us < max(rated_us)

@@ -65,6 +65,19 @@ def load_windows(
     return [read_window(row) for row in connection.execute(query).mappings()]
 
 
+def newest_rated(connection: Connection, principal: Principal, node: str) -> Window | None:
+    """The node's last window of which something is rated; None before there is one."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    query = (
+        select(windows)
+        .where(windows.c.node == node, windows.c.rated_until_us > windows.c.start_us)
+        .order_by(windows.c.start_us.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else read_window(row)
+
+
 def load_frozen(connection: Connection, principal: Principal, window: Window) -> FrozenEvidence | None:
     """The evidence of the window's revision; None where it has not settled."""
     principal.require(Role.OPERATOR, Role.BILLING)

@@ -1,43 +1,58 @@
 """Passes over many windows: a stretch of time once, or all that is due again and again."""
 
 import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
-from domain.clock import MICROSECONDS, Clock
-from domain.errors import GputabError, UnavailableError
-from domain.money import NANO
+from domain.clock import Clock
+from domain.errors import EvidenceError, GputabError, UnavailableError
 from domain.period import HOUR_US, Period
-from domain.samples import SampleRun, SampleSink
-from domain.series import (
-    METER_LAG,
-    METER_OLDEST_OPEN,
-    METER_RESIDUAL_COMPUTE,
-    METER_RESIDUAL_VRAM,
-    METER_SPEND_RATE,
-    METER_UNPRICED,
-)
-from meter.backlog_store import due_windows, find_windows, windows_of
-from meter.windows import Outcome, WindowRater, WindowResult
+from domain.samples import SampleSink
+from meter.backlog_store import Place, due_windows, find_windows, least_recent_windows, windows_of
+from meter.ledger_store import newest_rated
+from meter.own_series import NodeProgress, own_series
+from meter.windows import WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 
 _NAP_S = 0.2
+# How much of a pass goes to windows that settled, to see whether samples came late.
+_LOOK_AGAIN_SHARE = 0.1
+# More than can be looked at in that share of a pass.
+_LOOK_AGAIN_MOST = 100
+
+Report = Callable[[str], None]
+"""Takes one line for every window that could not be rated."""
 
 
 def rate_period(
-    database: Database, principal: Principal, rater: WindowRater, period: Period, now_us: int
+    database: Database, principal: Principal, rater: WindowRater, period: Period, now_us: int, report: Report
 ) -> Iterator[WindowResult]:
     """One pass over every window that the period touches, each one whole, by hour and node.
 
-    However the time is cut into periods, a window comes out the same.
+    However the time is cut into periods, a window comes out the same. One that fails is reported and left. Raises
+    UnavailableError where the store is down, which it is for every window.
     """
     find_windows(database, principal)
     begun = Period(period.start_us, max(period.start_us, min(period.end_us, now_us)))
     with database.read() as connection:
         places = windows_of(connection, principal, begun)
-    for node, start_us in places:
-        yield rater.rate_window(node, start_us, now_us)
+    for place in places:
+        result = _rate(rater, place, now_us, report)
+        if result is not None:
+            yield result
+
+
+def _rate(rater: WindowRater, place: Place, now_us: int, report: Report) -> WindowResult | None:
+    """The window rated; None where it failed in a way that concerns no other, which was reported."""
+    try:
+        return rater.rate_window(*place, now_us)
+    except UnavailableError as error:
+        if not isinstance(error, EvidenceError):
+            raise
+        report(str(error))
+    except GputabError as error:
+        report(str(error))
+    return None
 
 
 class Follower:
@@ -50,9 +65,8 @@ class Follower:
         rater: WindowRater,
         sink: SampleSink,
         clock: Clock,
-        report: Callable[[str], None],
+        report: Report,
     ) -> None:
-        """`report` takes one line for every window that could not be rated."""
         self._database = database
         self._principal = principal
         self._rater = rater
@@ -66,7 +80,8 @@ class Follower:
             next_s = self._clock.monotonic_s() + every_s
             try:
                 results = self.one_pass(every_s, is_stopped)
-                self._sink.send(own_series(results, self._clock.now_us()))
+                self._sink.send(own_series(self._progress(results), results, self._clock.now_us()))
+                self._look_again(every_s * _LOOK_AGAIN_SHARE, next_s, is_stopped)
             except GputabError as error:
                 self._report(str(error))
             # Short naps, so that a stop is not waited for.
@@ -93,51 +108,30 @@ class Follower:
             is_present = start_us + HOUR_US > now_us
             if is_stopped() or (not is_present and self._clock.monotonic_s() > until_s):
                 break
-            try:
-                results.append(self._rater.rate_window(node, start_us, now_us))
-            except UnavailableError:
-                raise
-            except GputabError as error:
-                self._report(str(error))
+            result = _rate(self._rater, (node, start_us), now_us, self._report)
+            if result is not None:
+                results.append(result)
             if is_present:
                 until_s = max(until_s, 2 * self._clock.monotonic_s() - began_s)
         return results
 
+    def _look_again(self, for_s: float, until_s: float, is_stopped: Callable[[], bool]) -> None:
+        """Rate settled windows once more, those rated longest ago first: where nothing came late nothing changes."""
+        until_s = min(until_s, self._clock.monotonic_s() + for_s)
+        with self._database.read() as connection:
+            places = least_recent_windows(connection, self._principal, _LOOK_AGAIN_MOST)
+        for place in places:
+            if is_stopped() or self._clock.monotonic_s() >= until_s:
+                break
+            _rate(self._rater, place, self._clock.now_us(), self._report)
 
-def own_series(results: Iterable[WindowResult], now_us: int) -> list[SampleRun]:
-    """The meter's series out of the windows of a pass: per node of its newest, per tenant of the present hour."""
-    by_node: dict[str, list[WindowResult]] = defaultdict(list)
-    spent_nano: dict[tuple[str, str], float] = defaultdict(float)
-    for result in results:
-        by_node[result.node].append(result)
-        window = result.window
-        if window is not None and result.start_us + HOUR_US > now_us and window.rated_until_us > window.start_us:
-            share_of_hour = (window.rated_until_us - window.start_us) / HOUR_US
-            for charge in result.charges:
-                spent_nano[charge.tenant, charge.currency] += charge.amount_nano / share_of_hour
-    second = [now_us // MICROSECONDS]
-    runs = [run for node, its_results in by_node.items() for run in _node_series(node, its_results, now_us)]
-    runs += [
-        SampleRun(METER_SPEND_RATE, {"tenant": tenant, "currency": currency}, second, [amount / NANO])
-        for (tenant, currency), amount in spent_nano.items()
-    ]
-    return runs
-
-
-def _node_series(node: str, results: list[WindowResult], now_us: int) -> Iterator[SampleRun]:
-    second = [now_us // MICROSECONDS]
-    unfinished_us = [each.start_us for each in results if each.outcome in (Outcome.OPEN, Outcome.WAITING)]
-    newest = max(results, key=lambda result: result.start_us).window
-    if unfinished_us:
-        yield SampleRun(METER_OLDEST_OPEN, {"node": node}, second, [min(unfinished_us) // MICROSECONDS])
-    if newest is None:
-        return
-    values = {
-        METER_LAG: (now_us - newest.rated_until_us) / MICROSECONDS,
-        METER_RESIDUAL_COMPUTE: newest.residual_compute,
-        METER_RESIDUAL_VRAM: newest.residual_vram,
-        METER_UNPRICED: newest.unpriced_seconds,
-    }
-    for series, value in values.items():
-        if value is not None:
-            yield SampleRun(series, {"node": node}, second, [value])
+    def _progress(self, results: list[WindowResult]) -> list[NodeProgress]:
+        """How far every node is that was rated or has something due."""
+        with self._database.read() as connection:
+            due = due_windows(connection, self._principal)
+            oldest_us = dict(reversed(due))
+            nodes = sorted({result.node for result in results} | set(oldest_us))
+            return [
+                NodeProgress(node, newest_rated(connection, self._principal, node), oldest_us.get(node))
+                for node in nodes
+            ]

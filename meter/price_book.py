@@ -1,6 +1,7 @@
 """The price book a person writes: YAML into the facts of domain/prices.py."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import yaml
 
 from domain.errors import InputError
-from domain.money import Quote, check_currency, parse_quote
+from domain.money import UNITS, Quote, check_currency, parse_quote
 from domain.period import Period, format_instant, parse_iso_instant
 from domain.prices import ANY_SKU, DIMENSIONS, GapPolicy, GapRules, PriceBook, Rate, VramBasis, check_overlaps
 from domain.skus import SkuTable
@@ -17,27 +18,44 @@ from domain.slugs import check_slug
 
 # A hole is bridged only when both its ends lie within the context that evidence keeps around its hour.
 BRIDGE_SECONDS_MAX = 30
+_SHOWN_CHARACTERS = 40
 
 _BOOK_KEYS = {"book", "currency", "gaps", "rates"}
 _GAP_KEYS = {"bridge_seconds", "host_unreachable", "collector_down", "never_ready"}
 _RATE_KEYS = {"dimension", "sku", "tenant", "project", "price", "unit", "basis", "from", "to"}
 
+_INT = "tag:yaml.org,2002:int"
+_READ_ANEW = (_INT, "tag:yaml.org,2002:timestamp")
+
 
 class _TextLoader(yaml.SafeLoader):
-    """YAML in which times stay text, and no key is written twice.
+    """YAML in which times stay text, whole numbers are plain digits, and no key is written twice.
 
-    A library that reads times drops the offset that we insist on; of two keys it takes the last without a word.
+    A library that reads times drops the offset that we insist on; to it 010 is 8, 1_0 is 10 and 1:30 is 90; of two keys
+    it takes the last without a word.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and form are the library's
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in _READ_ANEW]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of the node; ConstructorError where it is not of the type that it is tagged as, or looks like."""
+        try:
+            return super().construct_object(node, deep)
+        # What the library lets pass of what `int`, its tables of words and its patterns raise.
+        except (ValueError, KeyError, IndexError, AttributeError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"{str(node.value)[:_SHOWN_CHARACTERS]!r} is no {kind}", node.start_mark
+            ) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """The mapping of the node; ConstructorError for a key that is there twice."""
         seen: set[str] = set()
-        for key, _ in node.value:
+        # A tag can call anything a mapping, which the library finds out after this.
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(
@@ -47,20 +65,28 @@ class _TextLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_TextLoader.add_implicit_resolver(_INT, re.compile(r"-?(?:0|[1-9][0-9]{0,17})\Z"), list("-0123456789"))
+
+
 def read_price_book(path: Path, skus: SkuTable, known_skus: frozenset[str] = frozenset()) -> PriceBook:
     """The book in the file, whole and checked; InputError lists every problem with its place.
 
     A rate's SKU must be in the operator's table or among `known_skus` (those that cards report), so that a
     misspelt one is found before the month is out.
     """
+    problems: list[str] = []
     try:
         content = yaml.load(path.read_text("utf-8"), Loader=_TextLoader)  # noqa: S506 - a SafeLoader with fewer tags
+        book = _Reader(problems, skus.names | known_skus).book(content)
     except OSError as error:
-        raise InputError(f"cannot read the price book {str(path)!r}: {error.strerror}") from error
+        raise InputError(f"cannot read the price book {str(path)!r}: {error.strerror}; check the path") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"cannot read the price book {str(path)!r}: {' '.join(str(error).split())}") from error
-    problems: list[str] = []
-    book = _Reader(problems, skus.names | known_skus).book(content)
+        said = " ".join(str(error).split())
+        raise InputError(f"cannot read the price book {str(path)!r}: {said}; write YAML in UTF-8") from error
+    except RecursionError as error:
+        raise InputError(
+            f"cannot read the price book {str(path)!r}: it is nested too deeply; write its rates as one list"
+        ) from error
     if problems or book is None:
         raise InputError(f"cannot use the price book {str(path)!r}: {'; '.join(problems)}")
     return book
@@ -78,8 +104,7 @@ class _Reader:
             self._problems.append("the file holds no book; begin with `book: NAME`")
             return None
         self._keys("the book", content, _BOOK_KEYS, needed={"book", "currency", "rates"})
-        name = str(content.get("book", ""))
-        self._try("book", check_slug, "price book", name)
+        name = str(self._name("book", "price book", content.get("book")))
         currency = self._try("currency", check_currency, content.get("currency"))
         gaps = self._gaps(content.get("gaps", {}))
         rows = content.get("rates")
@@ -125,12 +150,13 @@ class _Reader:
             self._problems.append(f"{place}: cannot find the SKU {sku!r}; write one of the SKU table, or add it there")
         quote = self._try(place, parse_quote, row.get("price"), row.get("unit"))
         if quote is not None and counts is not None and quote.basis != counts:
-            self._problems.append(f"{place}: cannot price {dimension!r} per {quote.unit}")
+            units = " or ".join(unit for unit, (basis, _) in UNITS.items() if basis == counts)
+            self._problems.append(f"{place}: cannot price {dimension!r} per {quote.unit}; write {units}")
         basis = self._basis(place, row, dimension)
         period = self._period(place, row)
-        tenant, project = self._name(place, row, "tenant"), self._name(place, row, "project")
+        tenant, project = (self._name(place, kind, row.get(kind)) for kind in ("tenant", "project"))
         if project is not None and row.get("tenant") is None:
-            self._problems.append(f"{place}: cannot use the project {project!r} without its tenant")
+            self._problems.append(f"{place}: cannot use the project {project!r} without its tenant; write `tenant` too")
         if len(self._problems) > found or quote is None or period is None:
             return None
         start_us, end_us = period
@@ -145,17 +171,18 @@ class _Reader:
                 self._problems.append(f"{place}: cannot use a basis for {dimension!r}; it goes with vram")
             return None
         try:
-            return VramBasis(basis or VramBasis.MAX)
+            return VramBasis.MAX if basis is None else VramBasis(basis)
         except ValueError:
             self._problems.append(f"{place}: cannot use the basis {basis!r}; write granted, used or max")
             return None
 
-    def _name(self, place: str, row: Mapping[str, Any], kind: str) -> str | None:
-        """Whom the rate is for; None is everybody."""
-        name = row.get(kind)
-        if name is None or isinstance(name, str):
-            return name and self._try(place, check_slug, kind, name)
-        self._problems.append(f"{place}: cannot use {name!r} as a {kind}; write its name, in quotes")
+    def _name(self, place: str, kind: str, name: object) -> str | None:
+        """The name, if it is one; None also where there is none, which in a rate is everybody."""
+        if isinstance(name, str):
+            checked: str | None = self._try(place, check_slug, kind, name)
+            return checked
+        if name is not None:
+            self._problems.append(f"{place}: cannot use {name!r} as a {kind}; write its name, in quotes")
         return None
 
     def _period(self, place: str, row: Mapping[str, Any]) -> tuple[int, int | None] | None:
@@ -185,8 +212,9 @@ class _Reader:
             )
 
     def _keys(self, place: str, content: Mapping[Any, Any], known: set[str], needed: Collection[str] = ()) -> None:
-        self._problems += [f"{place}: unknown key {key!r}" for key in content if key not in known]
-        self._problems += [f"{place}: {key} is missing" for key in sorted(needed) if content.get(key) is None]
+        there_are = f"the keys are {', '.join(sorted(known))}"
+        self._problems += [f"{place}: unknown key {key!r}; {there_are}" for key in content if key not in known]
+        self._problems += [f"{place}: {key} is missing; write it" for key in sorted(needed) if content.get(key) is None]
 
     def _try(self, place: str, call: Any, *arguments: object) -> Any:
         try:

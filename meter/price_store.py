@@ -100,7 +100,7 @@ def _end_rate(connection: Connection, known: Rate, end_us: int | None, now_us: i
     if last_used is not None and (end_us or 0) < last_used + HOUR_US:
         raise ConflictError(
             f"cannot end the rate {known.quote.price} per {known.quote.unit} before "
-            f"{format_instant(last_used + HOUR_US)}: charges up to then stand on it"
+            f"{format_instant(last_used + HOUR_US)}: charges up to then stand on it; end it then or later"
         )
     connection.execute(update(rates).where(rates.c.rate_id == known.rate_id).values(end_us=end_us, changed_us=now_us))
 

@@ -1,6 +1,6 @@
 """One window: read what was observed, freeze it when it is complete, rate it, and put the result in the ledger."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
@@ -12,7 +12,8 @@ from domain.period import HOUR_US, Period, ceil_second, format_instant
 from meter import ledger_store
 from meter.charges import Charge
 from meter.conservation import Residuals, residuals
-from meter.evidence import CONTEXT_S, Evidence, make_evidence, read_evidence, write_evidence
+from meter.evidence import CONTEXT_S, Evidence, make_evidence
+from meter.evidence_file import read_evidence, write_evidence
 from meter.ledger_store import NO_NODE, FrozenEvidence, Window
 from meter.observations import SAMPLE_COLUMNS, Observations
 from meter.rating import rate
@@ -20,7 +21,7 @@ from meter.record_store import WindowRecord, read_record
 from store.access import Principal
 from store.database import Database
 
-# Above it a window does not settle by itself: somebody must look (design, "Time").
+# Above it a window does not settle by itself, not even at the deadline: somebody must look.
 SKEW_LIMIT_S = 2.0
 
 
@@ -32,6 +33,8 @@ class Outcome(StrEnum):
     CLOSED = "closed"
     WAITING = "waiting"
     """Nothing of it is complete yet."""
+    SKEWED = "skewed"
+    """Open though it is complete, or late: the node's clock was too far wrong for it to settle by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,14 @@ class WindowResult:
 
 @dataclass(frozen=True, slots=True)
 class SettleRules:
-    """When a window settles: `grace_us` after its end if complete, `deadline_us` after its end in any case."""
+    """When a window settles: `grace_us` after its end if complete, `deadline_us` after its end if it is not.
+
+    `accepts_skew`: also where the node's clock was more than `SKEW_LIMIT_S` wrong.
+    """
 
     grace_us: int
     deadline_us: int
+    accepts_skew: bool = False
 
 
 class WindowRater:
@@ -84,7 +91,9 @@ class WindowRater:
             return WindowResult(node, start_us, Outcome.CLOSED, record.window, ())
         complete_us = self._complete_until_us(node, now_us)
         # Once settled a window stays whole, whatever a store that was restored says of completeness.
-        settled = record.frozen is not None or self._is_due(hour, node, record.inventory_us, complete_us, now_us)
+        due = record.frozen is not None or self._is_due(hour, node, record.inventory_us, complete_us, now_us)
+        skewed = due and record.frozen is None and self._is_skewed(node, hour)
+        settled = due and not skewed
         until_us = hour.end_us if settled else min(hour.end_us, complete_us)
         if until_us <= start_us:
             return WindowResult(node, start_us, Outcome.WAITING, None, ())
@@ -93,7 +102,8 @@ class WindowRater:
         kept_frozen = kept is not None and evidence.lacks(kept)
         if kept is not None and kept_frozen:
             evidence = kept
-        return self._save(node, evidence, record, settled=settled, kept_frozen=kept_frozen)
+        result = self._save(node, evidence, record, settled=settled, kept_frozen=kept_frozen)
+        return replace(result, outcome=Outcome.SKEWED) if skewed else result
 
     def evidence_of(self, node: str, hour: Period, now_us: int) -> Evidence:
         """The evidence of an hour as it stands: frozen where the window has settled, else read from the store."""
@@ -121,19 +131,20 @@ class WindowRater:
         return min(past_us, mark_s * MICROSECONDS) if mark_s is not None else 0
 
     def _is_due(self, hour: Period, node: str, inventory_us: int | None, complete_us: int, now_us: int) -> bool:
-        if now_us >= hour.end_us + self._rules.deadline_us:
-            return True
         if now_us < hour.end_us + self._rules.grace_us:
             return False
-        if node == NO_NODE:
+        if node == NO_NODE or now_us >= hour.end_us + self._rules.deadline_us:
             return True
         # The context after the hour must be complete as well, so that a hole at its end is seen whole.
         complete = complete_us >= hour.end_us + CONTEXT_S * MICROSECONDS
         reported = inventory_us is not None and inventory_us >= hour.end_us
-        return complete and reported and not self._is_skewed(node, hour)
+        return complete and reported
 
     def _is_skewed(self, node: str, hour: Period) -> bool:
-        """Whether the node's clock went so far wrong that its seconds are not those of its grants."""
+        """Whether the node's clock went so far wrong that its seconds are not those of its grants, and nobody said
+        that it is to be billed so."""
+        if node == NO_NODE or self._rules.accepts_skew:
+            return False
         skew_s = self._observations.clock_skew_s(node, hour.first_second, ceil_second(hour.end_us))
         return skew_s is not None and skew_s > SKEW_LIMIT_S
 

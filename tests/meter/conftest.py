@@ -1,39 +1,49 @@
 """What tests of the meter are made of: grants, books, samples, and a ledger to bill them in."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
-from decimal import Decimal
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import polars as pl
 import pytest
-from sqlalchemy import Column, Table, event, insert, select
+from sqlalchemy import event
 
-from domain.clock import FrozenClock
-from domain.grants import Grant, GrantKind
-from domain.money import Quote
-from domain.period import Period
+from domain.clock import MICROSECONDS, FrozenClock
+from domain.grants import Grant
+from domain.period import HOUR_US
 from domain.prices import GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
-from meter.evidence import Evidence, make_evidence
-from meter.observations import SAMPLE_COLUMNS, Observations, RecordedObservations
-from meter.price_store import load_book
-from meter.windows import SettleRules, WindowRater
+from domain.units import GIB
+from meter.charges import Charge
+from meter.evidence import CONTEXT_S, Evidence
+from meter.observations import Observations, RecordedObservations
+from meter.rating import rate
+from meter.windows import SettleRules, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 from store.migrate import upgrade
-from store.tables import METADATA, capacity
-from store.tenants import assign_book, create_project, create_tenant
-
-# 2026-03-01T10:00:00Z
-HOUR_S = 1_772_359_200
-US = 1_000_000
-GIB = 2**30
-# When something was done is no part of what it came to.
-BOOKKEEPING = {"windows.found_us", "windows.rated_us"}
+from tests.meter import facts
+from tests.meter.backlogs import Backlog
+from tests.meter.fixture_types import (
+    At,
+    Bill,
+    Everything,
+    MakeBook,
+    MakeGrant,
+    MakeRate,
+    MakeRater,
+    MakeSamples,
+    Observe,
+    OpenLedger,
+    PassAt,
+    PutGrants,
+    Recorded,
+    UseOf,
+)
+from tests.meter.hour import HOUR_S, START_US, instant_us
+from tests.meter.ledgers import add_acme, add_card, add_grants, add_heartbeats, add_node, end_cards, everything
 
 
 @pytest.fixture
@@ -43,58 +53,19 @@ def hour_s() -> int:
 
 
 @pytest.fixture
-def make_grant() -> Callable[..., Grant]:
+def make_grant() -> MakeGrant:
     """A whole RTX 4090 for the tenant acme; seconds are offsets into the hour, fractions allowed."""
-
-    def make(start: float = 0, end: float | None = 3600, **changes: Any) -> Grant:
-        values: dict[str, Any] = {
-            "allocation": "a1",
-            "ordinal": 0,
-            "tenant": "acme",
-            "project": "p",
-            "node": "n1",
-            "gpu_uuid": "GPU-1",
-            "mig_uuid": None,
-            "kind": GrantKind.WHOLE,
-            "model": "NVIDIA GeForce RTX 4090",
-            "sku": "rtx4090-24g",
-            "compute_units": 1_000,
-            "compute_units_total": 1_000,
-            "vram_bytes": 24 * GIB,
-            "start_us": HOUR_S * US + round(start * US),
-            "end_us": None if end is None else HOUR_S * US + round(end * US),
-        }
-        return Grant(**{**values, **changes})
-
-    return make
+    return facts.make_grant
 
 
 @pytest.fixture
-def make_rate() -> Callable[..., Rate]:
+def make_rate() -> MakeRate:
     """A rate in force for ever unless `start` and `end` (offsets into the hour, seconds) say otherwise."""
-
-    def make(
-        dimension: str = "gpu",
-        price: str = "2.20",
-        unit: str = "GPU-hour",
-        *,
-        sku: str = "*",
-        tenant: str | None = None,
-        project: str | None = None,
-        basis: VramBasis | None = None,
-        start: float | None = None,
-        end: float | None = None,
-    ) -> Rate:
-        start_us = 0 if start is None else HOUR_S * US + round(start * US)
-        end_us = None if end is None else HOUR_S * US + round(end * US)
-        rate_id = "|".join(map(str, (dimension, price, unit, sku, tenant, project, basis, start_us)))
-        return Rate(rate_id, dimension, sku, tenant, project, Quote(Decimal(price), unit), basis, start_us, end_us)
-
-    return make
+    return facts.make_rate
 
 
 @pytest.fixture
-def make_book(make_rate: Callable[..., Rate]) -> Callable[..., dict[str, PriceBook]]:
+def make_book(make_rate: MakeRate) -> MakeBook:
     """The book `retail`, by name; without rates given: 2.20 a GPU-hour and 0.03 a GiB-hour."""
 
     def make(*rates: Rate, gaps: GapRules | None = None) -> dict[str, PriceBook]:
@@ -111,51 +82,37 @@ def tenants() -> dict[str, Tenant]:
 
 
 @pytest.fixture
-def make_samples() -> Callable[..., pl.DataFrame]:
+def bill(make_book: MakeBook, tenants: dict[str, Tenant]) -> Bill:
+    """Charges of grants by evidence; `rates` make the book, `tenants_` replace acme in UTC."""
+
+    def rated(
+        evidence: Evidence,
+        *grants: Grant,
+        rates: tuple[Rate, ...] = (),
+        gaps: GapRules | None = None,
+        tenants_: dict[str, Tenant] | None = None,
+    ) -> list[Charge]:
+        return rate(evidence, grants, tenants_ or tenants, make_book(*rates, gaps=gaps))
+
+    return rated
+
+
+@pytest.fixture
+def make_samples() -> MakeSamples:
     """Samples out of (series, gpu_uuid, mig_uuid, owner, second as offset into the hour, value)."""
-
-    def make(rows: Iterable[tuple[str, str, str, str, int, float]]) -> pl.DataFrame:
-        absolute = [(*key, HOUR_S + second, float(value)) for *key, second, value in rows]
-        return pl.DataFrame(absolute, schema=SAMPLE_COLUMNS, orient="row")
-
-    return make
+    return facts.make_samples
 
 
 @pytest.fixture
-def use_of() -> Callable[..., list[tuple[str, str, str, str, int, float]]]:
+def use_of() -> UseOf:
     """Samples of a card that is up and uses `used` bytes in each of the seconds (offsets into the hour)."""
-
-    def rows(
-        seconds: Iterable[int], used: int = GIB, *, gpu: str = "GPU-1", mig: str = "", owner: str = ""
-    ) -> list[tuple[str, str, str, str, int, float]]:
-        memory = "gpu_owner_memory_bytes" if owner else "gpu_memory_used_bytes"
-        return [
-            row
-            for second in seconds
-            for row in (("gpu_up", gpu, mig, "", second, 1.0), (memory, gpu, mig, owner, second, float(used)))
-        ]
-
-    return rows
+    return facts.use_of
 
 
 @pytest.fixture
-def observe(make_samples: Callable[..., pl.DataFrame]) -> Callable[..., Evidence]:
+def observe() -> Observe:
     """Evidence of [start, end) out of rows for `make_samples`; heartbeats and seconds are offsets into the hour."""
-
-    def make(
-        rows: Iterable[tuple[str, str, str, str, int, float]] = (),
-        *,
-        start: int = 0,
-        end: int = 3600,
-        heard: Iterable[tuple[float, float]] = (),
-        devices: Iterable[tuple[str, str]] = (),
-        node: str = "n1",
-    ) -> Evidence:
-        contacts = [Period(HOUR_S * US + round(a * US), HOUR_S * US + round(b * US)) for a, b in heard]
-        period = Period((HOUR_S + start) * US, (HOUR_S + end) * US)
-        return make_evidence(node, period, make_samples(rows), contacts, devices)
-
-    return make
+    return facts.observe
 
 
 @pytest.fixture(scope="session")
@@ -176,23 +133,22 @@ def operator() -> Principal:
 @pytest.fixture
 def database_clock() -> FrozenClock:
     """The clock of the test's ledger, at the beginning of the hour until it is moved."""
-    return FrozenClock(HOUR_S * US)
+    return FrozenClock(START_US)
 
 
 @pytest.fixture
-def at(database_clock: FrozenClock) -> Callable[[float], int]:
+def at(database_clock: FrozenClock) -> At:
     """Moves the ledger's clock to an offset into the hour, which it gives back as an instant."""
 
     def moved(offset: float) -> int:
-        instant_us = HOUR_S * US + round(offset * US)
-        database_clock.advance_us(instant_us - database_clock.now_us())
-        return instant_us
+        database_clock.advance_us(instant_us(offset) - database_clock.now_us())
+        return database_clock.now_us()
 
     return moved
 
 
 @pytest.fixture
-def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock) -> Iterator[Callable[..., Database]]:
+def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock) -> Iterator[OpenLedger]:
     """Opens the test's ledger; again and again, as processes would."""
     file = tmp_path / "gputab.db"
     file.write_bytes(migrated_file.read_bytes())
@@ -200,7 +156,7 @@ def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock
 
     def keep_time(connection: sqlite3.Connection, _record: Any) -> None:
         # What SQLite reads its clock by.
-        connection.create_function("julianday", 1, lambda _: 2_440_587.5 + database_clock.now_us() / 86_400_000_000)
+        connection.create_function("julianday", 1, lambda _: 2_440_587.5 + database_clock.now_us() / (24 * HOUR_US))
 
     def open_(kind: type[Database] = Database) -> Database:
         database = kind(f"sqlite:///{file}")
@@ -214,68 +170,34 @@ def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock
 
 
 @pytest.fixture
-def ledger(
-    open_ledger: Callable[[], Database], operator: Principal, make_book: Callable[..., dict[str, PriceBook]]
-) -> Database:
+def ledger(open_ledger: OpenLedger, operator: Principal, make_book: MakeBook) -> Database:
     """The tenant acme rated by `retail`, and the node n1 with two RTX 4090, known for ever, heard up to hour + 10 h."""
     database = open_ledger()
-    with database.write() as connection:
-        create_tenant(connection, operator, tenant="acme", zone="UTC", currency="CNY", now_us=0)
-        for project in ("p", "q"):
-            create_project(connection, operator, tenant="acme", project=project, now_us=0)
-        load_book(connection, operator, make_book()["retail"], now_us=0)
-        assign_book(connection, operator, tenant="acme", book="retail", start_us=0, now_us=0)
-        inventory_us = (HOUR_S + 36_000) * US
-        connection.execute(insert(capacity.nodes).values(node="n1", created_us=0, inventory_us=inventory_us))
-        for index in (0, 1):
-            connection.execute(
-                insert(capacity.device_periods).values(
-                    gpu_uuid=f"GPU-{index + 1}",
-                    node="n1",
-                    device_index=index,
-                    model="NVIDIA GeForce RTX 4090",
-                    sku="rtx4090-24g",
-                    compute_units=1_000,
-                    vram_total_bytes=25 * GIB,
-                    vram_reserved_bytes=GIB,
-                    mig_enabled=False,
-                    offered_profiles="",
-                    start_us=HOUR_S * US,
-                    changed_us=0,
-                )
-            )
+    add_acme(database, operator, make_book()["retail"])
+    add_node(database, "n1", reported=36_000)
+    for index in (0, 1):
+        add_card(database, f"GPU-{index + 1}", index=index)
     return database
 
 
 @pytest.fixture
-def put_grants(ledger: Database, database_clock: FrozenClock) -> Callable[..., None]:
+def put_grants(ledger: Database, database_clock: FrozenClock) -> PutGrants:
     """Records grants, each with its allocation, at the time of the ledger's clock or at another."""
 
     def put(*grants: Grant, changed_us: int | None = None) -> None:
-        stamp_us = database_clock.now_us() if changed_us is None else changed_us
-        with ledger.write() as connection:
-            known = set(connection.execute(select(capacity.allocations.c.allocation)).scalars())
-            for grant in grants:
-                if grant.allocation not in known:
-                    known.add(grant.allocation)
-                    connection.execute(
-                        insert(capacity.allocations).values(
-                            allocation=grant.allocation,
-                            tenant=grant.tenant,
-                            project=grant.project,
-                            source="service",
-                            labels="{}",
-                            created_us=0,
-                        )
-                    )
-                columns = {name: value for name, value in asdict(grant).items() if name not in ("tenant", "project")}
-                connection.execute(insert(capacity.grants).values(**columns, changed_us=stamp_us))
+        add_grants(ledger, grants, database_clock.now_us() if changed_us is None else changed_us)
 
     return put
 
 
 @pytest.fixture
-def recorded(make_samples: Callable[..., pl.DataFrame]) -> Callable[..., RecordedObservations]:
+def granted(put_grants: PutGrants, make_grant: MakeGrant) -> None:
+    """acme holds GPU-1 for the whole hour."""
+    put_grants(make_grant())
+
+
+@pytest.fixture
+def recorded(make_samples: MakeSamples) -> Recorded:
     """Observations of n1 out of rows for `make_samples`; complete until an offset into the hour, or never said.
 
     `skew` is how far the node's clock is from the allocator's, if that was ever said.
@@ -289,31 +211,65 @@ def recorded(make_samples: Callable[..., pl.DataFrame]) -> Callable[..., Recorde
 
 
 @pytest.fixture
-def make_rater(ledger: Database, operator: Principal, tmp_path: Path) -> Callable[..., WindowRater]:
+def make_rater(ledger: Database, operator: Principal, tmp_path: Path) -> MakeRater:
     """Raters over the ledger, with their evidence in `tmp_path / "evidence"`."""
 
-    def make(observations: Observations, database: Database = ledger) -> WindowRater:
-        rules = SettleRules(grace_us=30 * US, deadline_us=72 * 3_600 * US)
+    def make(observations: Observations, database: Database = ledger, *, accepts_skew: bool = False) -> WindowRater:
+        rules = SettleRules(grace_us=30 * MICROSECONDS, deadline_us=72 * HOUR_US, accepts_skew=accepts_skew)
         return WindowRater(database, operator, observations, tmp_path / "evidence", rules)
 
     return make
 
 
-@pytest.fixture
-def everything(ledger: Database, tmp_path: Path) -> Callable[[], dict[str, Any]]:
+@pytest.fixture(name="everything")
+def _everything(ledger: Database, tmp_path: Path) -> Everything:
     """All rows of all tables, but for bookkeeping, and the bytes of all evidence, to be compared."""
-
-    def dump() -> dict[str, Any]:
-        with ledger.read() as connection:
-            rows: dict[str, Any] = {
-                name: sorted(map(repr, connection.execute(select(*_compared(table)))))
-                for name, table in METADATA.tables.items()
-            }
-        files = sorted(path for path in (tmp_path / "evidence").rglob("*") if path.is_file())
-        return rows | {str(path): path.read_bytes() for path in files}
-
-    return dump
+    return partial(everything, ledger, tmp_path / "evidence")
 
 
-def _compared(table: Table) -> list[Column[Any]]:
-    return [column for column in table.columns if f"{table.name}.{column.name}" not in BOOKKEEPING]
+@pytest.fixture
+def pass_at(make_rater: MakeRater) -> PassAt:
+    """One pass over the hour of n1, so many seconds after the hour began."""
+
+    def rated(observations: Observations, now: float, node: str = "n1", **changes: Any) -> WindowResult:
+        return make_rater(observations, **changes).rate_window(node, START_US, instant_us(now))
+
+    return rated
+
+
+@pytest.fixture
+def backlog(
+    ledger: Database, operator: Principal, make_rater: MakeRater, recorded: Recorded, use_of: UseOf, at: At
+) -> Backlog:
+    """The windows of the ledger, rated by samples of GPU-1 each minute of four hours."""
+    return Backlog(ledger, operator, at, make_rater, recorded(use_of(range(0, 4 * 3_600, 60)), 100 * 3_600))
+
+
+@pytest.fixture
+def two_hours(backlog: Backlog, put_grants: PutGrants, make_grant: MakeGrant) -> None:
+    """Hours 0 to 3 of n1 have settled a day ago; acme held GPU-1 in the first two, and the cards are gone by now.
+
+    n1 was heard all the time, so every second is billed.
+    """
+    add_heartbeats(backlog.ledger, 0, 4 * 3_600)
+    put_grants(make_grant(0, 7_200))
+    end_cards(backlog.ledger, 4 * 3_600)
+    backlog.settle(4 * 3_600 + 100)
+    backlog.at(4 * 3_600 + 86_400)
+
+
+@pytest.fixture
+def day(put_grants: PutGrants, make_grant: MakeGrant, recorded: Recorded) -> RecordedObservations:
+    """Four hours of n1 with grants that begin and end in the middle of them, a record-only one, and holes."""
+    put_grants(
+        make_grant(100, 9_000),
+        make_grant(9_000, 13_000, ordinal=1),
+        make_grant(3_500.5, 7_300.5, allocation="a2", gpu_uuid="GPU-2", project="q"),
+        make_grant(1_800, 9_999, allocation="a3", gpu_uuid=None, node=""),
+    )
+    rows = [
+        ("gpu_memory_used_bytes", gpu, "", "", second, float(second % 3 * GIB))
+        for gpu in ("GPU-1", "GPU-2")
+        for second in (*range(3_590), *range(3_605, 7_199), *range(7_201, 14_400, 5))
+    ]
+    return recorded(rows, 4 * 3_600 + CONTEXT_S)

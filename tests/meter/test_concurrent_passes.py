@@ -5,69 +5,30 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from domain.errors import ConflictError
-from domain.grants import Grant
-from domain.inventory import CONTACT_SECONDS
 from meter.evidence import CONTEXT_S
-from meter.ledger_store import load_charges
-from meter.observations import Observations, RecordedObservations
-from meter.windows import Outcome, WindowRater, WindowResult
-from store.access import Principal
+from meter.observations import Observations
+from meter.windows import Outcome, WindowResult
 from store.database import Database
+from tests.meter.fixture_types import Everything, MakeGrant, MakeRater, OpenLedger, PutGrants, Recorded, UseOf
+from tests.meter.hour import DONE, START_US, TAIL, instant_us
+from tests.meter.ledgers import charges_of, gpu_seconds
+from tests.meter.observations import Meanwhile
 
-US = 1_000_000
-DONE = 3_600 + CONTEXT_S
-# Seconds after a last sample in which the node still counts as heard from, and is billed.
-TAIL = CONTACT_SECONDS - 1
-Recorded = Callable[..., RecordedObservations]
-MakeRater = Callable[..., WindowRater]
-
-
-class _Meanwhile:
-    """Observations during whose reading something else happens, once."""
-
-    def __init__(self, inner: Observations, happens: Callable[[], Any]) -> None:
-        self._inner = inner
-        self._happens: Callable[[], Any] | None = happens
-
-    def samples(self, node: str, start_s: int, end_s: int) -> pl.DataFrame:
-        frame = self._inner.samples(node, start_s, end_s)
-        happens, self._happens = self._happens, None
-        if happens is not None:
-            happens()
-        return frame
-
-    def complete_until_s(self, node: str) -> int | None:
-        return self._inner.complete_until_s(node)
-
-    def clock_skew_s(self, node: str, start_s: int, end_s: int) -> float | None:
-        return self._inner.clock_skew_s(node, start_s, end_s)
+RateAt = Callable[[Observations, int], WindowResult]
 
 
 @pytest.fixture
-def rate_at(
-    make_rater: MakeRater, put_grants: Callable[..., None], make_grant: Callable[..., Grant], hour_s: int
-) -> Callable[[Observations, int], WindowResult]:
+def rate_at(make_rater: MakeRater, put_grants: PutGrants, make_grant: MakeGrant) -> RateAt:
     """A pass of a meter of its own over the hour, in which acme holds GPU-1."""
     put_grants(make_grant())
-    return lambda observations, now: make_rater(observations).rate_window("n1", hour_s * US, (hour_s + now) * US)
-
-
-def _gpu_seconds(database: Database) -> int:
-    with database.read() as connection:
-        charges = load_charges(connection, Principal.local_operator())
-    return sum(each.quantity // each.quantity_whole for each in charges if each.dimension == "gpu")
+    return lambda observations, now: make_rater(observations).rate_window("n1", START_US, instant_us(now))
 
 
 def test_a_meter_that_has_seen_less_gives_way_to_one_that_settled_meanwhile(
-    ledger: Database,
-    rate_at: Callable[[Observations, int], WindowResult],
-    recorded: Recorded,
-    use_of: Callable[..., list[Any]],
-    everything: Callable[[], dict[str, Any]],
+    ledger: Database, rate_at: RateAt, recorded: Recorded, use_of: UseOf, everything: Everything
 ) -> None:
     """Both settle for the first time, by different samples: the second is refused and spoils nothing of the first."""
     fewer, more = recorded(use_of(range(1_000)), DONE), recorded(use_of(range(2_000)), DONE)
@@ -78,36 +39,28 @@ def test_a_meter_that_has_seen_less_gives_way_to_one_that_settled_meanwhile(
         states.append(everything())
 
     with pytest.raises(ConflictError, match=r"^cannot rate the window 'n1' .*run again"):
-        rate_at(_Meanwhile(fewer, other_settles), 3_700)
+        rate_at(Meanwhile(fewer, other_settles), 3_700)
     assert {name: everything()[name] for name in states[0]} == states[0]
-    assert _gpu_seconds(ledger) == 2_000 + TAIL
+    assert gpu_seconds(ledger) == 2_000 + TAIL
     # The next pass reads the frozen evidence, so it must be what the ledger says it is.
     assert rate_at(fewer, 3_800).kept_frozen
-    assert _gpu_seconds(ledger) == 2_000 + TAIL
+    assert gpu_seconds(ledger) == 2_000 + TAIL
 
 
 def test_an_open_pass_does_not_undo_a_settled_one(
-    ledger: Database,
-    rate_at: Callable[[Observations, int], WindowResult],
-    recorded: Recorded,
-    use_of: Callable[..., list[Any]],
+    ledger: Database, rate_at: RateAt, recorded: Recorded, use_of: UseOf
 ) -> None:
     rows = use_of(range(3_600))
-    slow = _Meanwhile(recorded(rows, 3_600), lambda: rate_at(recorded(rows, DONE), 3_700))
+    slow = Meanwhile(recorded(rows, 3_600), lambda: rate_at(recorded(rows, DONE), 3_700))
     with pytest.raises(ConflictError, match="run again"):
         rate_at(slow, 3_610)
-    with ledger.read() as connection:
-        assert len(load_charges(connection, Principal.local_operator())) == 2
+    assert len(charges_of(ledger)) == 2
     assert rate_at(recorded(rows, DONE), 3_800).outcome is Outcome.SETTLED
-    assert _gpu_seconds(ledger) == 3_600
+    assert gpu_seconds(ledger) == 3_600
 
 
 def test_two_meters_that_saw_the_same_agree(
-    ledger: Database,
-    rate_at: Callable[[Observations, int], WindowResult],
-    recorded: Recorded,
-    use_of: Callable[..., list[Any]],
-    everything: Callable[[], dict[str, Any]],
+    ledger: Database, rate_at: RateAt, recorded: Recorded, use_of: UseOf, everything: Everything
 ) -> None:
     observations = recorded(use_of(range(3_600)), DONE)
     states: list[dict[str, Any]] = []
@@ -116,20 +69,19 @@ def test_two_meters_that_saw_the_same_agree(
         rate_at(observations, 3_700)
         states.append(everything())
 
-    assert rate_at(_Meanwhile(observations, other_settles), 3_700).outcome is Outcome.SETTLED
+    assert rate_at(Meanwhile(observations, other_settles), 3_700).outcome is Outcome.SETTLED
     assert everything() == states[0]
 
 
 def test_many_meters_at_once_leave_what_one_would_have_left(
     ledger: Database,
-    open_ledger: Callable[[], Database],
+    open_ledger: OpenLedger,
     make_rater: MakeRater,
-    put_grants: Callable[..., None],
-    make_grant: Callable[..., Grant],
+    put_grants: PutGrants,
+    make_grant: MakeGrant,
     recorded: Recorded,
-    use_of: Callable[..., list[Any]],
-    everything: Callable[[], dict[str, Any]],
-    hour_s: int,
+    use_of: UseOf,
+    everything: Everything,
     tmp_path: Path,
 ) -> None:
     """Eight passes in threads with engines of their own, as processes have; same samples, so same bytes."""
@@ -139,13 +91,13 @@ def test_many_meters_at_once_leave_what_one_would_have_left(
     def work(database: Database) -> None:
         rater = make_rater(observations, database)
         for hour in (0, 1):
-            rater.rate_window("n1", (hour_s + hour * 3_600) * US, (hour_s + 8_000) * US)
+            rater.rate_window("n1", instant_us(hour * 3_600), instant_us(8_000))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(work, [open_ledger() for _ in range(8)]))
     after = everything()
-    assert _gpu_seconds(ledger) == 7_200 + 2_900
+    assert gpu_seconds(ledger) == 7_200 + 2_900
     for hour in (0, 1):
-        make_rater(observations).rate_window("n1", (hour_s + hour * 3_600) * US, (hour_s + 9_000) * US)
+        make_rater(observations).rate_window("n1", instant_us(hour * 3_600), instant_us(9_000))
     assert everything() == after
     assert not list((tmp_path / "evidence").rglob("*.partial"))

@@ -11,9 +11,8 @@ from domain.prices import GapPolicy, GapRules
 from domain.series import COLLECTOR_LATENESS
 from meter.evidence import CONTEXT_S, Evidence
 from meter.gaps import classify
+from tests.meter.fixture_types import Observe, UseOf
 
-Observe = Callable[..., Evidence]
-UseOf = Callable[..., list[Any]]
 FREE, ON_RECORD = GapPolicy.FREE, GapPolicy.ON_RECORD
 
 

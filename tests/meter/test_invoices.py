@@ -14,56 +14,44 @@ from hypothesis import strategies as st
 from domain.errors import NotFoundError
 from domain.grants import Grant
 from domain.money import Quote, round_half_even
-from domain.period import Period
+from domain.period import HOUR_US
 from domain.prices import Rate
 from domain.tenants import Tenant
 from meter.charges import Charge
 from meter.invoice_store import load_draft
 from meter.invoices import Invoice, draft_invoice
-from meter.ledger_store import Window, load_charges
-from meter.observations import RecordedObservations
+from meter.ledger_store import Window
 from meter.passes import rate_period
-from meter.windows import WindowRater
 from store.access import Principal, Role
 from store.database import Database
 from store.tenants import create_project, create_tenant
+from tests.meter.charges import make_charge
+from tests.meter.fixture_types import At, MakeGrant, MakeRater, PutGrants, Recorded, UseOf
+from tests.meter.hour import START_US, instant_us, stretch
+from tests.meter.ledgers import charges_of
 
-US = 1_000_000
-HOUR_US = 3_600 * US
-HOUR_S = 1_772_359_200
 CENT = 10_000_000
 ACME = Tenant("acme", ZoneInfo("UTC"), "CNY", ())
 RATE = Rate("rate_1", "gpu", "*", None, None, Quote(Decimal("2.49"), "GPU-hour"), None, 0, None)
 
 
 def _charge(number: int = 0, **changes: Any) -> Charge:
-    values: dict[str, Any] = {
-        "node": "n1",
-        "window_start_us": HOUR_S * US,
+    """A hundred seconds, of which twenty were free."""
+    values = {
         "allocation": f"a{number}",
-        "ordinal": 0,
-        "dimension": "gpu",
         "rate_id": "rate_1",
-        "billing_date": "2026-03-01",
-        "tenant": "acme",
-        "project": "p",
-        "sku": "rtx4090-24g",
         "granted_seconds": 100,
         "measured_seconds": 80,
-        "bridged_seconds": 0,
-        "on_record_seconds": 0,
         "free_seconds": 20,
         "covered_seconds": 80,
         "quantity": 80_000,
-        "quantity_whole": 1_000,
-        "currency": "CNY",
         "amount_nano": 55_333_333,
     }
-    return Charge(**{**values, **changes})
+    return make_charge(**{**values, **changes})
 
 
 def _draft(*charges: Charge, tenant: Tenant = ACME, windows: dict[Any, Window] | None = None) -> Invoice:
-    settled = Window("n1", HOUR_S * US, "settled", HOUR_S * US + HOUR_US, 1, "d", 0, 0, 0, 1)
+    settled = Window("n1", START_US, "settled", START_US + HOUR_US, 1, "d", 0, 0, 0, 1)
     known = windows or {(each.node, each.window_start_us): replace(settled, node=each.node) for each in charges}
     return draft_invoice(tenant, "2026-03-01", "2026-03-31", charges, {"rate_1": RATE}, known)
 
@@ -89,7 +77,7 @@ def test_lines_of_a_half_and_of_a_whole_card_do_not_mix_their_units() -> None:
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=30), st.sampled_from(["CNY", "JPY", "KWD"]))
 @settings(deadline=None)
 def test_d45_lines_add_up_to_the_total_in_what_can_be_paid(amounts: list[int], currency: str) -> None:
-    """metering.md D45: the total is the exact sum, rounded once; no line is off by a whole cent, fen or yen."""
+    """The total is the exact sum, rounded once; no line is off by a whole cent, fen or yen (Lago 5121)."""
     step = {"CNY": CENT, "JPY": 100 * CENT, "KWD": CENT // 10}[currency]
     charges = [_charge(n, project=f"p{n}", amount_nano=amount) for n, amount in enumerate(amounts)]
     draft = _draft(*charges, tenant=replace(ACME, currency=currency))
@@ -99,7 +87,7 @@ def test_d45_lines_add_up_to_the_total_in_what_can_be_paid(amounts: list[int], c
 
 
 def test_what_no_rate_covers_is_in_sight() -> None:
-    """metering.md A9: kept as a line of its own, payable nothing, and counted."""
+    """Kept as a line of its own, payable nothing, and counted (OpenCost 3444)."""
     draft = _draft(_charge(1), _charge(2, rate_id=None, amount_nano=0))
     assert draft.unpriced_seconds == 100
     assert [(line.rate is None, line.payable_nano) for line in draft.lines] == [(True, 0), (False, 6 * CENT)]
@@ -135,20 +123,15 @@ def test_an_invoice_of_nothing_is_empty_and_says_so() -> None:
 
 @pytest.fixture
 def billed(
-    ledger: Database,
-    make_rater: Callable[..., WindowRater],
-    put_grants: Callable[..., None],
-    recorded: Callable[..., RecordedObservations],
-    use_of: Callable[..., list[Any]],
-    at: Callable[[float], int],
+    ledger: Database, make_rater: MakeRater, put_grants: PutGrants, recorded: Recorded, use_of: UseOf, at: At
 ) -> Callable[..., None]:
     """Rates everything of acme: n1 sampled and complete up to an offset into the hour, asked for at another."""
 
     def bill(*grants: Grant, complete: int, now: float) -> None:
         put_grants(*grants)
         rater = make_rater(recorded(use_of(range(complete)), complete))
-        period = Period((HOUR_S - 86_400) * US, (HOUR_S + 86_400) * US)
-        list(rate_period(ledger, Principal.local_operator(), rater, period, at(now)))
+        period = stretch(-86_400, 86_400)
+        list(rate_period(ledger, Principal.local_operator(), rater, period, at(now), pytest.fail))
 
     return bill
 
@@ -159,21 +142,21 @@ def _load(ledger: Database, first: str = "2026-03-01", last: str = "2026-03-31",
 
 
 def test_a_draft_is_to_the_last_complete_second(
-    ledger: Database, billed: Callable[..., None], make_grant: Callable[..., Grant]
+    ledger: Database, billed: Callable[..., None], make_grant: MakeGrant
 ) -> None:
     """While the hour fills: the mark; when it has settled and the grant is over: the hour's end."""
     billed(make_grant(0, 3_000), complete=1_234, now=1_300)
     draft = _load(ledger)
-    assert (draft.rated_until_us, draft.settled) == ((HOUR_S + 1_234) * US, False)
+    assert (draft.rated_until_us, draft.settled) == (instant_us(1_234), False)
     assert draft.lines[0].granted_seconds == 1_234
     billed(complete=3_700, now=3_800)
     draft = _load(ledger)
-    assert (draft.rated_until_us, draft.settled) == ((HOUR_S + 3_600) * US, True)
+    assert (draft.rated_until_us, draft.settled) == (instant_us(3_600), True)
     assert draft.lines[0].granted_seconds == 3_000
 
 
 def test_a_node_that_was_never_rated_keeps_an_invoice_from_looking_settled(
-    ledger: Database, billed: Callable[..., None], make_grant: Callable[..., Grant]
+    ledger: Database, billed: Callable[..., None], make_grant: MakeGrant
 ) -> None:
     """Two hours of n1 have settled; n2 granted in the second of them and never said a word."""
     billed(
@@ -185,19 +168,19 @@ def test_a_node_that_was_never_rated_keeps_an_invoice_from_looking_settled(
     draft = _load(ledger)
     assert draft.lines[0].granted_seconds == 7_200
     assert not draft.settled
-    assert draft.rated_until_us == (HOUR_S + 3_600) * US
+    assert draft.rated_until_us == instant_us(3_600)
 
 
 def test_an_open_grant_keeps_the_draft_open_where_rating_ends(
-    ledger: Database, billed: Callable[..., None], make_grant: Callable[..., Grant]
+    ledger: Database, billed: Callable[..., None], make_grant: MakeGrant
 ) -> None:
     billed(make_grant(0, None), complete=3_700, now=3_650)
     draft = _load(ledger)
-    assert (draft.rated_until_us, draft.settled) == ((HOUR_S + 3_650) * US, False)
+    assert (draft.rated_until_us, draft.settled) == (instant_us(3_650), False)
 
 
 def test_a_grant_that_nobody_rated_yet_is_not_an_invoice_of_nothing(
-    ledger: Database, put_grants: Callable[..., None], make_grant: Callable[..., Grant]
+    ledger: Database, put_grants: PutGrants, make_grant: MakeGrant
 ) -> None:
     put_grants(make_grant(600, 7_200))
     draft = _load(ledger)
@@ -206,22 +189,19 @@ def test_a_grant_that_nobody_rated_yet_is_not_an_invoice_of_nothing(
 
 
 def test_what_is_held_in_another_month_does_not_matter(
-    ledger: Database, billed: Callable[..., None], make_grant: Callable[..., Grant]
+    ledger: Database, billed: Callable[..., None], make_grant: MakeGrant
 ) -> None:
     """Asked for a day: a grant of the next one, unrated, keeps nothing open."""
     day = 14 * 3_600  # the rest of 1 March
     billed(make_grant(0, 3_000), complete=3_700, now=3_800)
     billed(make_grant(day, day + 600, allocation="a2"), complete=3_700, now=3_800)
     draft = _load(ledger, last="2026-03-01")
-    assert (draft.rated_until_us, draft.settled) == ((HOUR_S + 3_600) * US, True)
+    assert (draft.rated_until_us, draft.settled) == (instant_us(3_600), True)
     assert not _load(ledger, last="2026-03-02").settled
 
 
 def test_a_month_is_of_the_tenants_own_days(
-    ledger: Database,
-    billed: Callable[..., None],
-    make_grant: Callable[..., Grant],
-    operator: Principal,
+    ledger: Database, billed: Callable[..., None], make_grant: MakeGrant, operator: Principal
 ) -> None:
     """At UTC-11 the first hours of 1 March UTC are still February."""
     with ledger.write() as connection:
@@ -231,13 +211,13 @@ def test_a_month_is_of_the_tenants_own_days(
     billed(make_grant(0, 7_200, tenant="samoa"), complete=7_300, now=7_400)
     february, march = _load(ledger, "2026-02-01", "2026-02-28", "samoa"), _load(ledger, tenant="samoa")
     assert [draft.lines[0].granted_seconds for draft in (february, march)] == [3_600, 3_600]
-    assert (february.rated_until_us, february.settled) == ((HOUR_S + 3_600) * US, True)
-    assert (march.rated_until_us, march.settled) == ((HOUR_S + 7_200) * US, True)
+    assert (february.rated_until_us, february.settled) == (instant_us(3_600), True)
+    assert (march.rated_until_us, march.settled) == (instant_us(7_200), True)
     assert _load(ledger, "2026-04-01", "2026-04-30", "samoa").rated_until_us is None
 
 
 def test_a_draft_holds_what_the_ledger_does(
-    ledger: Database, billed: Callable[..., None], make_grant: Callable[..., Grant]
+    ledger: Database, billed: Callable[..., None], make_grant: MakeGrant
 ) -> None:
     billed(
         make_grant(0, 3_000),
@@ -245,15 +225,13 @@ def test_a_draft_holds_what_the_ledger_does(
         complete=7_300,
         now=7_400,
     )
-    with ledger.read() as connection:
-        charges = load_charges(connection, Principal.local_operator())
     draft = _load(ledger)
-    assert sum(line.amount_nano for line in draft.lines) == sum(each.amount_nano for each in charges) > 0
+    assert sum(line.amount_nano for line in draft.lines) == sum(each.amount_nano for each in charges_of(ledger)) > 0
     assert (draft.covered_seconds, draft.coverable_seconds) == (3_000, 3_000)
 
 
 def test_a_tenant_reads_its_own_draft_and_no_other(
-    ledger: Database, billed: Callable[..., None], make_grant: Callable[..., Grant]
+    ledger: Database, billed: Callable[..., None], make_grant: MakeGrant
 ) -> None:
     billed(make_grant(0, 3_000), complete=3_700, now=3_800)
     with ledger.read() as connection:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
+from domain.clock import MICROSECONDS
 from domain.errors import ConflictError
 from domain.period import HOUR_US, Period
 from meter.charges import Charge
@@ -25,35 +26,15 @@ from meter.ledger_store import (
 from store.access import Principal
 from store.database import Database
 from store.tables.billing import charges, evidence, windows
-from store.tables.capacity import nodes
+from tests.meter.charges import make_charge
+from tests.meter.fixture_types import Everything
+from tests.meter.hour import START_US, instant_us
+from tests.meter.ledgers import add_node, charges_of
 
-US = 1_000_000
-HOUR_S = 1_772_359_200
-OPEN = Window("n1", HOUR_S * US, "open", HOUR_S * US + 60 * US, 0, None, 0, 0, 0, 3)
-SETTLED = replace(OPEN, state="settled", rated_until_us=HOUR_S * US + HOUR_US, revision=1, evidence_digest="d1")
+OPEN = Window("n1", START_US, "open", instant_us(60), 0, None, 0, 0, 0, 3)
+SETTLED = replace(OPEN, state="settled", rated_until_us=START_US + HOUR_US, revision=1, evidence_digest="d1")
 FILE = FrozenEvidence("2026/n1.r1.parquet", "d1", 5)
-CHARGE = Charge(
-    node="n1",
-    window_start_us=HOUR_S * US,
-    allocation="a1",
-    ordinal=0,
-    dimension="gpu",
-    rate_id=None,
-    billing_date="2026-03-01",
-    tenant="acme",
-    project="p",
-    sku="rtx4090-24g",
-    granted_seconds=10,
-    measured_seconds=10,
-    bridged_seconds=0,
-    on_record_seconds=0,
-    free_seconds=0,
-    covered_seconds=10,
-    quantity=10_000,
-    quantity_whole=1_000,
-    currency="CNY",
-    amount_nano=0,
-)
+CHARGE = make_charge()
 
 
 @pytest.fixture
@@ -63,11 +44,6 @@ def save(ledger: Database, operator: Principal) -> Callable[..., None]:
             save_window(connection, operator, window, its_charges, frozen)
 
     return saved
-
-
-def _stored(ledger: Database) -> list[Charge]:
-    with ledger.read() as connection:
-        return load_charges(connection, Principal.local_operator())
 
 
 def test_a_window_and_its_charges_come_back_as_they_were(
@@ -81,7 +57,7 @@ def test_a_window_and_its_charges_come_back_as_they_were(
         assert load_window(connection, operator, "n1", SETTLED.start_us + HOUR_US) is None
         assert load_frozen(connection, operator, SETTLED) == FILE
         assert load_frozen(connection, operator, OPEN) is None
-    assert _stored(ledger) == [record, CHARGE]
+    assert charges_of(ledger) == [record, CHARGE]
 
 
 def test_charges_take_the_place_of_those_before_and_of_no_others(ledger: Database, save: Callable[..., None]) -> None:
@@ -92,19 +68,19 @@ def test_charges_take_the_place_of_those_before_and_of_no_others(ledger: Databas
     save(replace(OPEN, node="n2"), kept[1])
     save(OPEN, CHARGE, replace(CHARGE, allocation="a2"))
     save(OPEN, replace(CHARGE, granted_seconds=20, measured_seconds=20))
-    assert [(each.node, each.window_start_us, each.granted_seconds) for each in _stored(ledger)] == [
+    assert [(each.node, each.window_start_us, each.granted_seconds) for each in charges_of(ledger)] == [
         ("n1", OPEN.start_us, 20),
         ("n2", OPEN.start_us, 10),
         ("n1", later.start_us, 10),
     ]
     save(OPEN)
-    assert len(_stored(ledger)) == 2
+    assert len(charges_of(ledger)) == 2
 
 
 @pytest.mark.parametrize(
     ("before", "after", "is_refused"),
     [
-        (OPEN, replace(OPEN, rated_until_us=OPEN.rated_until_us + US), False),
+        (OPEN, replace(OPEN, rated_until_us=OPEN.rated_until_us + MICROSECONDS), False),
         (OPEN, SETTLED, False),
         (SETTLED, SETTLED, False),
         (SETTLED, replace(SETTLED, revision=2, evidence_digest="d2"), False),
@@ -116,12 +92,7 @@ def test_charges_take_the_place_of_those_before_and_of_no_others(ledger: Databas
     ],
 )
 def test_a_window_only_moves_on(
-    ledger: Database,
-    save: Callable[..., None],
-    everything: Callable[[], dict[str, Any]],
-    before: Window,
-    after: Window,
-    is_refused: bool,
+    ledger: Database, save: Callable[..., None], everything: Everything, before: Window, after: Window, is_refused: bool
 ) -> None:
     save(before, CHARGE, frozen=FILE if before.state != "open" else None)
     rows = everything()
@@ -146,7 +117,7 @@ def test_old_evidence_stays_on_record(ledger: Database, save: Callable[..., None
 
 
 def test_a_charges_name_hashes_what_it_is_for_and_nothing_else(ledger: Database, save: Callable[..., None]) -> None:
-    """Design 4.5: neither a clock nor a number of the database is part of a charge row."""
+    """Neither a clock nor a number of the database is part of a charge row."""
     keys = ("node", "window_start_us", "allocation", "ordinal", "dimension", "rate_id", "billing_date")
     changed: dict[str, Any] = {name: {"ordinal": 7, "window_start_us": 0}.get(name, "other") for name in keys}
     assert len({CHARGE.charge_id, *(replace(CHARGE, **{name: changed[name]}).charge_id for name in keys)}) == 8
@@ -201,8 +172,7 @@ def test_the_nodes_with_windows_are_listed_and_so_is_the_one_without_a_device(
     ledger: Database, save: Callable[..., None], operator: Principal
 ) -> None:
     """A node that reports and was never looked at has none."""
-    with ledger.write() as connection:
-        connection.execute(insert(nodes).values(node="n3", created_us=0))
+    add_node(ledger, "n3")
     for node in ("n2", NO_NODE, "n1", "n2"):
         save(replace(OPEN, node=node))
     with ledger.read() as connection:
@@ -210,11 +180,10 @@ def test_the_nodes_with_windows_are_listed_and_so_is_the_one_without_a_device(
 
 
 def test_a_node_that_never_reported_has_no_inventory(ledger: Database, operator: Principal) -> None:
-    with ledger.write() as connection:
-        connection.execute(insert(nodes).values(node="n3", created_us=0))
+    add_node(ledger, "n3")
     with ledger.read() as connection:
         found = [inventory_us(connection, operator, node) for node in ("n1", "n3", "n9", NO_NODE)]
-    assert found == [(HOUR_S + 36_000) * US, None, None, None]
+    assert found == [instant_us(36_000), None, None, None]
 
 
 def test_a_window_that_was_found_is_rated_in_its_place(

@@ -8,22 +8,18 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
+from domain.clock import MICROSECONDS
 from domain.errors import ConflictError, GputabError, InputError, NotFoundError
-from domain.grants import Grant
 from domain.money import Quote
-from domain.period import Period
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis
-from meter.observations import RecordedObservations
 from meter.passes import rate_period
 from meter.price_store import load_book, load_books, load_named_book, load_rates
-from meter.windows import WindowRater
 from store.access import Principal
 from store.database import Database
 from store.tables.access import audit, tenants
 from store.tables.billing import rates
-
-US = 1_000_000
-HOUR_S = 1_772_359_200
+from tests.meter.fixture_types import At, Everything, MakeGrant, MakeRate, MakeRater, PutGrants, Recorded, UseOf
+from tests.meter.hour import HOUR_S, instant_us, stretch
 
 
 def _rate(
@@ -38,8 +34,8 @@ def _rate(
 ) -> Rate:
     basis = VramBasis.MAX if dimension == "vram" else None
     unit = "GiB-hour" if dimension == "vram" else "GPU-hour"
-    end_us = None if end_s is None else end_s * US
-    return Rate(name, dimension, sku, tenant, None, Quote(Decimal(price), unit), basis, start_s * US, end_us)
+    end_us = None if end_s is None else end_s * MICROSECONDS
+    return Rate(name, dimension, sku, tenant, None, Quote(Decimal(price), unit), basis, start_s * MICROSECONDS, end_us)
 
 
 def _book(*rates_: Rate, **changes: Any) -> PriceBook:
@@ -77,9 +73,7 @@ def test_a_book_comes_back_as_it_was_loaded(load: Callable[..., Any], show: Call
     assert [str(each.quote.price) for each in show().rates] == ["2.20", "1E+2", "1E-12"]
 
 
-def test_loading_again_changes_nothing(
-    ledger: Database, load: Callable[..., Any], everything: Callable[[], dict[str, Any]]
-) -> None:
+def test_loading_again_changes_nothing(ledger: Database, load: Callable[..., Any], everything: Everything) -> None:
     book = _book(_rate(), _rate("rate_2", dimension="vram"))
     load(book)
     before = everything()
@@ -107,7 +101,7 @@ def test_a_rate_says_when_it_was_last_written(ledger: Database, operator: Princi
     kept, vram = _rate("rate_1", tenant="acme"), _rate("rate_2", dimension="vram")
     assert load_at(5, kept, vram) == {"rate_1": 5, "rate_2": 5}
     assert load_at(6, kept, vram) == {"rate_1": 5, "rate_2": 5}
-    ended = replace(vram, end_us=(HOUR_S + 60) * US)
+    ended = replace(vram, end_us=(HOUR_S + 60) * MICROSECONDS)
     assert load_at(7, kept, ended, _rate("rate_3")) == {"rate_1": 5, "rate_2": 7, "rate_3": 7}
 
 
@@ -124,7 +118,7 @@ def test_a_rate_that_was_loaded_by_mistake_can_be_withdrawn(
     """Nothing was charged by it: it ends where it began, and the right one begins there."""
     load(_book(_rate("rate_9", "22.0")))
     assert load(_book(_rate("rate_9", "22.0", end_s=HOUR_S), _rate("rate_1", "2.20"))) == (1, 1)
-    period = Period(HOUR_S * US, (HOUR_S + 60) * US)
+    period = stretch(0, 60)
     ((_, in_force),) = show().pieces("gpu", "rtx4090-24g", "acme", "p", period)
     assert in_force is not None
     assert in_force.rate_id == "rate_1"
@@ -160,11 +154,7 @@ def test_a_rate_that_was_loaded_by_mistake_can_be_withdrawn(
     ],
 )
 def test_a_book_that_contradicts_what_is_loaded_is_refused_whole(
-    load: Callable[..., Any],
-    everything: Callable[[], dict[str, Any]],
-    changed: PriceBook,
-    error: type[GputabError],
-    problem: str,
+    load: Callable[..., Any], everything: Everything, changed: PriceBook, error: type[GputabError], problem: str
 ) -> None:
     load(_book(_rate()))
     before = everything()
@@ -179,30 +169,30 @@ def test_an_end_is_for_ever(load: Callable[..., Any], show: Callable[[], PriceBo
     for end_s in (HOUR_S + 50, HOUR_S + 200, None):
         with pytest.raises(ConflictError, match=r"^cannot move the end of the rate 2.20 per GPU-hour from .*10:01:40Z"):
             load(_book(_rate(end_s=end_s)))
-    assert show().rates[0].end_us == (HOUR_S + 100) * US
+    assert show().rates[0].end_us == (HOUR_S + 100) * MICROSECONDS
 
 
 @pytest.mark.parametrize(("end", "is_refused"), [(-1, True), (3_599, True), (3_600, False), (9_000, False)])
 def test_d50_a_rate_is_not_ended_under_the_charges_that_stand_on_it(
     ledger: Database,
     operator: Principal,
-    make_rater: Callable[..., WindowRater],
-    put_grants: Callable[..., None],
-    make_grant: Callable[..., Grant],
-    make_rate: Callable[..., Rate],
-    recorded: Callable[..., RecordedObservations],
-    use_of: Callable[..., list[Any]],
-    at: Callable[[float], int],
+    make_rater: MakeRater,
+    put_grants: PutGrants,
+    make_grant: MakeGrant,
+    make_rate: MakeRate,
+    recorded: Recorded,
+    use_of: UseOf,
+    at: At,
     end: int,
     is_refused: bool,
 ) -> None:
-    """metering.md D50: what was billed in an hour keeps its price; the end may be the next hour's beginning."""
+    """What was billed in an hour keeps its price; the end may be the next hour's beginning (Koku 6020)."""
     put_grants(make_grant(0, 600))
     rater = make_rater(recorded(use_of(range(3_600)), 3_700))
-    list(rate_period(ledger, operator, rater, Period(HOUR_S * US, (HOUR_S + 60) * US), at(4_000)))
+    list(rate_period(ledger, operator, rater, stretch(0, 60), at(4_000), pytest.fail))
     with ledger.write() as connection:
         book = load_named_book(connection, operator, "retail")
-        ended = replace(book, rates=tuple(replace(each, end_us=(HOUR_S + end) * US) for each in book.rates))
+        ended = replace(book, rates=tuple(replace(each, end_us=instant_us(end)) for each in book.rates))
         if is_refused:
             with pytest.raises(ConflictError, match=r"^cannot end the rate .* before 2026-03-01T11:00:00Z"):
                 load_book(connection, operator, ended, now_us=5)
@@ -246,7 +236,7 @@ def test_loading_is_on_record(ledger: Database, load: Callable[..., Any]) -> Non
 
 
 def test_what_a_sheet_says_cannot_become_sql(ledger: Database, load: Callable[..., Any]) -> None:
-    """metering.md D52: values are bound, so a quote in a name is a quote in a name."""
+    """Values are bound, so a quote in a name is a quote in a name (Lago 6121)."""
     with ledger.write() as connection:
         name = "x'); DROP TABLE rates; --"
         connection.execute(insert(tenants).values(tenant=name, billing_zone="UTC", currency="CNY", created_us=0))

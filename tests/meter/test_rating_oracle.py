@@ -1,62 +1,28 @@
-"""Rating against an oracle that looks at one second at a time and counts in `Fraction`.
+"""Rating against an oracle that looks at one second at a time and counts in `Fraction`."""
 
-The oracle shares no code with what it checks: presence, gap classes, prices, days and rounding are found anew, by
-search instead of by intervals.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import polars as pl
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.grants import Grant, GrantKind
-from domain.period import Period
+from domain.clock import MICROSECONDS as US
+from domain.grants import GrantKind
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis
-from domain.series import COLLECTOR_LATENESS
 from domain.tenants import Tenant
+from domain.units import GIB
 from meter.charges import Charge
 from meter.evidence import make_evidence
 from meter.rating import rate
+from tests.meter.facts import make_grant, make_rate, make_samples
+from tests.meter.hour import instant_us, stretch
+from tests.meter.rating_oracle import BASE_S, HOUR_OFFSET_S, SPAN_S, World, oracle, samples_of
 
-US = 1_000_000
-GIB = 2**30
-SPAN_S = 90  # the seconds that random worlds play in; the rest of the hour is empty
-HOUR_OFFSET_S = 8 * 3_600
-# Of the hour from 18:00Z on, so that Kathmandu's midnight (18:15Z) is 45 s into the span.
-BASE_S = HOUR_OFFSET_S + 15 * 60 - 45
-CONTACT_S = 10
 DEVICES = [("GPU-1", ""), ("GPU-2", ""), ("GPU-2", "MIG-1"), ("GPU-2", "MIG-2")]
 SKUS = {GrantKind.WHOLE: "h100-80g", GrantKind.SHARE: "rtx4090-24g", GrantKind.MIG: "h100-80g/1g.10gb"}
-
 _seconds = st.integers(0, SPAN_S)
 _micros = st.integers(0, SPAN_S * US)
 _policies = st.sampled_from(list(GapPolicy))
-
-
-@dataclass(frozen=True)
-class World:
-    """What happened: seconds and instants count from the beginning of the span."""
-
-    # Device -> second -> "lost", "up" (sampled, but its memory was not read), or bytes used.
-    devices: dict[tuple[str, str], dict[int, Any]]
-    # Whether the node proves who uses what; else all of it is "unattributed".
-    proves_owners: bool
-    grants: list[dict[str, Any]]
-    heard: list[tuple[int, int]]
-    # Seconds in which the collector ticked, whatever the cards said.
-    ticks: frozenset[int]
-    zone: str
-    # From microsecond on: the book in force, by its name.
-    assigned: list[tuple[int, str]]
-    # Book -> gap rules, and rates as keyword arguments of `make_rate`.
-    gaps: dict[str, GapRules]
-    rates: dict[str, list[dict[str, Any]]]
 
 
 @st.composite
@@ -135,41 +101,31 @@ def _worlds(draw: st.DrawFn) -> World:
 
 
 @given(world=_worlds())
-@settings(
-    max_examples=settings().max_examples * 80 // 100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_rating_equals_an_oracle_in_fractions(
-    world: World,
-    hour_s: int,
-    make_grant: Callable[..., Grant],
-    make_rate: Callable[..., Rate],
-    make_samples: Callable[..., pl.DataFrame],
-) -> None:
+@settings(max_examples=settings().max_examples * 80 // 100, deadline=None)
+def test_rating_equals_an_oracle_in_fractions(world: World) -> None:
     """Seconds, quantities, dates and money of random grants, gaps, books and prices are what counting by hand gives."""
     grants = [make_grant(each["start"], each["end"], **_without(each, "start", "end")) for each in world.grants]
     books = {
-        book: PriceBook(book, "CNY", world.gaps[book], tuple(_rate(make_rate, book, each) for each in rates))
+        book: PriceBook(book, "CNY", world.gaps[book], tuple(_rate(book, each) for each in rates))
         for book, rates in world.rates.items()
     }
-    assigned = tuple(((hour_s + BASE_S) * US + at_us, book) for at_us, book in world.assigned)
+    assigned = tuple((instant_us(BASE_S) + at_us, book) for at_us, book in world.assigned)
     tenants = {"acme": Tenant("acme", ZoneInfo(world.zone), "CNY", assigned)}
-    window = Period((hour_s + HOUR_OFFSET_S) * US, (hour_s + HOUR_OFFSET_S + 3_600) * US)
-    contacts = [Period((hour_s + BASE_S + first) * US, (hour_s + BASE_S + last) * US) for first, last in world.heard]
-    evidence = make_evidence("n1", window, make_samples(_samples_of(world)), contacts, [])
+    window = stretch(HOUR_OFFSET_S, HOUR_OFFSET_S + 3_600)
+    contacts = [stretch(BASE_S + first, BASE_S + last) for first, last in world.heard]
+    evidence = make_evidence("n1", window, make_samples(samples_of(world)), contacts, [])
 
     charges = rate(evidence, grants, tenants, books)
     by_key = {(c.allocation, c.ordinal, c.dimension, c.rate_id, c.billing_date): _figures(c) for c in charges}
     assert len(by_key) == len(charges)
-    assert by_key == _oracle(world, grants, books, hour_s)
+    assert by_key == oracle(world, grants, books)
 
 
 def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-def _rate(make_rate: Callable[..., Rate], book: str, words: dict[str, Any]) -> Rate:
+def _rate(book: str, words: dict[str, Any]) -> Rate:
     made = make_rate(words["dimension"], words["price"], words["unit"], **_without(words, "dimension", "price", "unit"))
     # The end is no part of a rate's name, the book is.
     return Rate(f"{book}|{made.rate_id}", *[getattr(made, name) for name in list(Rate.__dataclass_fields__)[1:]])
@@ -186,154 +142,3 @@ def _figures(charge: Charge) -> tuple[int | None, ...]:
         charge.quantity,
         charge.amount_nano,
     )
-
-
-def _samples_of(world: World) -> list[tuple[str, str, str, str, int, float]]:
-    tick = COLLECTOR_LATENESS.name
-    rows: list[tuple[str, str, str, str, int, float]] = [
-        (tick, "", "", "", BASE_S + offset, 0.001) for offset in world.ticks
-    ]
-    for (gpu, mig), seconds in world.devices.items():
-        for offset, what in seconds.items():
-            second = BASE_S + offset
-            rows.append(("gpu_up", gpu, mig, "", second, 0 if what == "lost" else 1))
-            if isinstance(what, int):
-                rows.append(("gpu_memory_used_bytes", gpu, mig, "", second, what))
-                # Every allocation on the device is proved to use half of what the device does.
-                owners = {f"alloc:{each['allocation']}" for each in world.grants if each["gpu_uuid"] == gpu}
-                names = owners if world.proves_owners else {"unattributed"}
-                rows += [("gpu_owner_memory_bytes", gpu, mig, name, second, what // 2) for name in names]
-    return rows
-
-
-def _reading(world: World, gpu: str, mig: str, second: int) -> Any:
-    """What is known of a device in a second; a lost card takes its instances with it."""
-    if world.devices.get((gpu, ""), {}).get(second) == "lost":
-        return "lost" if mig == "" or (gpu, mig) in world.devices else "hole"
-    return world.devices.get((gpu, mig), {}).get(second, "hole")
-
-
-def _presence(world: World, gpu: str, mig: str, second: int) -> str:
-    # A device that nobody ever spoke of shares what is known of the node.
-    if world.devices.get((gpu, mig)):
-        what = _reading(world, gpu, mig, second)
-        if what != "hole":
-            return "lost" if what == "lost" else "sampled"
-    if second in world.ticks or any(second in readings for readings in world.devices.values()):
-        return "absent"
-    # A heartbeat, a tick and a sample, of whatever device and of one that is lost, are signs of life for ten seconds.
-    if any(first <= second < last + CONTACT_S for first, last in world.heard):
-        return "collector_down"
-    signs = world.ticks.union(*world.devices.values())
-    if any(second - before in signs for before in range(1, CONTACT_S)):
-        return "collector_down"
-    return "host_unreachable"
-
-
-def _gap(world: World, grant: Grant, second: int, rules: GapRules) -> str:
-    if grant.gpu_uuid is None:
-        return "on_record"
-    device = (grant.gpu_uuid, grant.mig_uuid or "")
-    presence = _presence(world, *device, second)
-    if presence == "sampled":
-        return "measured"
-    if presence == "lost":
-        return "free"
-    ends = []
-    for step in (-1, 1):
-        at = second
-        while -60 < at < SPAN_S + 60 and _presence(world, *device, at) not in ("sampled", "lost"):
-            at += step
-        ends.append(at)
-    if [_presence(world, *device, at) for at in ends] == ["sampled"] * 2 and ends[1] - ends[
-        0
-    ] - 1 <= rules.bridge_seconds:
-        return "bridged"
-    policies = {"collector_down": rules.collector_down, "host_unreachable": rules.host_unreachable}
-    return policies.get(presence, GapPolicy.FREE).value
-
-
-def _used(world: World, grant: Grant, second: int) -> int | None:
-    """Bytes of the grant in a second; None where they were not read."""
-    if grant.gpu_uuid is None:
-        return None
-    what = _reading(world, grant.gpu_uuid, grant.mig_uuid or "", second)
-    if not isinstance(what, int):
-        return None
-    is_part = grant.kind is GrantKind.SHARE or (grant.kind is GrantKind.MIG and grant.mig_uuid is None)
-    if not is_part:
-        return what
-    return what // 2 if world.proves_owners else None
-
-
-def _in_force(book: PriceBook, dimension: str, grant: Grant, at_us: int) -> Rate | None:
-    """The first that is found in the order of design 4.8."""
-    card = grant.sku.partition("/")[0]
-    for tenant, project in ((grant.tenant, grant.project), (grant.tenant, None), (None, None)):
-        for sku in (grant.sku, card, "*") if "/" in grant.sku else (card, "*"):
-            for each in book.rates:
-                is_that = (each.dimension, each.sku, each.tenant, each.project) == (dimension, sku, tenant, project)
-                if is_that and each.start_us <= at_us and (each.end_us is None or at_us < each.end_us):
-                    return each
-    return None
-
-
-def _oracle(
-    world: World, grants: list[Grant], books: dict[str, PriceBook], hour_s: int
-) -> dict[Any, tuple[int | None, ...]]:
-    totals: dict[Any, dict[str, int]] = {}
-    made_by: dict[Any, tuple[Grant, Rate | None]] = {}
-    for grant in grants:
-        last = SPAN_S + 5 if grant.end_us is not None else HOUR_OFFSET_S + 3_600 - BASE_S
-        for second in range(HOUR_OFFSET_S - BASE_S, last):
-            instant_us = (hour_s + BASE_S + second) * US
-            if not grant.start_us <= instant_us < (grant.end_us or 2**62):
-                continue
-            names = [book for at_us, book in world.assigned if (hour_s + BASE_S) * US + at_us <= instant_us]
-            book = books[names[-1]] if names else PriceBook("", "CNY", GapRules(), ())
-            local = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=hour_s + BASE_S + second)
-            day = local.astimezone(ZoneInfo(world.zone)).date().isoformat()
-            gap, used = _gap(world, grant, second, book.gaps), _used(world, grant, second)
-            for dimension in ("gpu", "vram", "vram_overuse"):
-                rate_ = _in_force(book, dimension, grant, instant_us)
-                if rate_ is None and dimension == "vram_overuse":
-                    continue
-                key = (grant.allocation, grant.ordinal, dimension, rate_.rate_id if rate_ else None, day)
-                made_by[key] = (grant, rate_)
-                names_of = ("granted", "measured", "bridged", "on_record", "free", "covered", "quantity")
-                total = totals.setdefault(key, dict.fromkeys(names_of, 0))
-                total["granted"] += 1
-                total[gap] += 1
-                total["covered"] += gap == "measured" if dimension == "gpu" else used is not None
-                total["quantity"] += _quantity(grant, dimension, rate_, gap, used or 0)
-    return {
-        key: (
-            *list(total.values())[:5],
-            total["covered"] if made_by[key][0].gpu_uuid else None,
-            total["quantity"],
-            _money(*made_by[key], total["quantity"]),
-        )
-        for key, total in totals.items()
-    }
-
-
-def _quantity(grant: Grant, dimension: str, rate_: Rate | None, gap: str, used: int) -> int:
-    overuse = max(0, used - grant.vram_bytes)
-    if dimension == "gpu":
-        return 0 if gap == "free" else grant.compute_units
-    if dimension == "vram_overuse":
-        return overuse
-    basis = (rate_.basis if rate_ else None) or VramBasis.MAX
-    granted = 0 if gap == "free" else grant.vram_bytes
-    return {VramBasis.GRANTED: granted, VramBasis.USED: used, VramBasis.MAX: granted + overuse}[basis]
-
-
-def _money(grant: Grant, rate_: Rate | None, quantity: int) -> int:
-    if rate_ is None:
-        return 0
-    per = {"hour": 3_600, "second": 1}[rate_.quote.unit.partition("-")[2]]
-    unit = per * (grant.compute_units_total if rate_.quote.unit.startswith("GPU") else GIB)
-    exact = Fraction(str(rate_.quote.price)) * quantity * 10**9 / unit
-    floor = exact.numerator // exact.denominator
-    rest = exact - floor
-    return floor + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1))

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -12,15 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.grants import Grant, GrantKind
+from domain.grants import GrantKind
 from domain.money import NANO, UNITS
-from domain.prices import GapRules, PriceBook, Rate, VramBasis
+from domain.prices import GapRules, PriceBook, VramBasis
 from domain.tenants import Tenant
 from meter.charges import Charge
-from meter.evidence import Evidence
 from meter.rating import rate
+from tests.meter.fixture_types import MakeBook, MakeGrant, MakeRate, Observe
 
-Observe = Callable[..., Evidence]
 Rows = list[tuple[str, str, str, str, int, float]]
 US = 1_000_000
 HOUR_US = 3_600 * US
@@ -70,7 +69,7 @@ def _worlds(draw: st.DrawFn) -> tuple[Rows, list[tuple[float, float]], list[dict
 
 
 @pytest.fixture
-def priced(make_rate: Callable[..., Rate], make_book: Callable[..., dict[str, PriceBook]]) -> dict[str, PriceBook]:
+def priced(make_rate: MakeRate, make_book: MakeBook) -> dict[str, PriceBook]:
     """A book with every dimension, at prices without an exact value per second."""
     return make_book(
         make_rate("gpu", "2.49"),
@@ -106,13 +105,13 @@ def _exact(charges: Iterable[Charge], books: dict[str, PriceBook]) -> Fraction:
 @_property
 def test_cutting_the_window_changes_no_quantity_and_no_exact_amount(
     observe: Observe,
-    make_grant: Callable[..., Grant],
+    make_grant: MakeGrant,
     priced: dict[str, PriceBook],
     tenants: dict[str, Tenant],
     world: Any,
     cuts: list[int],
 ) -> None:
-    """Promise 2 and 3: quantities and fraction money hold exactly; stored amounts differ by half a nano a charge."""
+    """Quantities and fraction money hold exactly; stored amounts differ by half a nano a charge."""
     rows, heard, words = world
     grants = [make_grant(**each) for each in words]
     whole = rate(observe(rows, end=SPAN_S, heard=heard), grants, tenants, priced)
@@ -133,13 +132,13 @@ def test_cutting_the_window_changes_no_quantity_and_no_exact_amount(
 @_property
 def test_order_and_duplicates_change_no_charge(
     observe: Observe,
-    make_grant: Callable[..., Grant],
+    make_grant: MakeGrant,
     priced: dict[str, PriceBook],
     tenants: dict[str, Tenant],
     world: Any,
     seed: int,
 ) -> None:
-    """Promise 2: samples sent twice and in any order, grants in any order, rates in any order."""
+    """Samples sent twice and in any order, grants in any order, rates in any order."""
     rows, heard, words = world
     grants = [make_grant(**each) for each in words]
     first = rate(observe(rows, end=SPAN_S, heard=heard), grants, tenants, priced)
@@ -155,7 +154,7 @@ def test_order_and_duplicates_change_no_charge(
 @_property
 def test_a_bill_does_not_depend_on_the_hour_of_the_year(
     observe: Observe,
-    make_grant: Callable[..., Grant],
+    make_grant: MakeGrant,
     priced: dict[str, PriceBook],
     tenants: dict[str, Tenant],
     world: Any,
@@ -181,9 +180,9 @@ def test_a_bill_does_not_depend_on_the_hour_of_the_year(
 @_property
 def test_cutting_a_rate_at_the_same_price_costs_the_same(
     observe: Observe,
-    make_grant: Callable[..., Grant],
-    make_rate: Callable[..., Rate],
-    make_book: Callable[..., dict[str, PriceBook]],
+    make_grant: MakeGrant,
+    make_rate: MakeRate,
+    make_book: MakeBook,
     tenants: dict[str, Tenant],
     world: Any,
     cut: int,
@@ -202,7 +201,7 @@ def test_cutting_a_rate_at_the_same_price_costs_the_same(
 @_property
 def test_a_grant_cut_end_to_start_costs_what_the_whole_one_does(
     observe: Observe,
-    make_grant: Callable[..., Grant],
+    make_grant: MakeGrant,
     priced: dict[str, PriceBook],
     tenants: dict[str, Tenant],
     world: Any,
@@ -225,9 +224,9 @@ def test_a_grant_cut_end_to_start_costs_what_the_whole_one_does(
 @_property
 def test_shares_of_a_card_cost_together_what_their_sum_would(
     observe: Observe,
-    make_grant: Callable[..., Grant],
-    make_rate: Callable[..., Rate],
-    make_book: Callable[..., dict[str, PriceBook]],
+    make_grant: MakeGrant,
+    make_rate: MakeRate,
+    make_book: MakeBook,
     tenants: dict[str, Tenant],
     world: Any,
     milli: list[int],
@@ -243,11 +242,7 @@ def test_shares_of_a_card_cost_together_what_their_sum_would(
 @given(world=_worlds())
 @_property
 def test_the_classes_of_a_charge_sum_and_coverage_stays_within(
-    observe: Observe,
-    make_grant: Callable[..., Grant],
-    priced: dict[str, PriceBook],
-    tenants: dict[str, Tenant],
-    world: Any,
+    observe: Observe, make_grant: MakeGrant, priced: dict[str, PriceBook], tenants: dict[str, Tenant], world: Any
 ) -> None:
     """What the ledger's CHECK constraints ask of every row, and that every granted second is in some row."""
     rows, heard, words = world

@@ -9,16 +9,16 @@ from sqlalchemy import insert, update
 
 from domain.clock import FrozenClock, SystemClock
 from domain.errors import UnavailableError
-from domain.grants import Grant
 from domain.samples import SampleRun
 from domain.series import CATALOGUE, COLLECTOR_CLOCK_SKEW, COLLECTOR_COMPLETE_UNTIL, COLLECTOR_LATENESS
 from machine.process import free_port
 from meter.evidence import CONTEXT_S
 from meter.observations import SAMPLE_COLUMNS, RecordedObservations
 from meter.stored_observations import StoredObservations
-from meter.windows import Outcome, WindowRater
+from meter.windows import Outcome
 from store.database import Database
 from store.tables.capacity import device_periods, nodes
+from tests.meter.fixture_types import MakeGrant, MakeRater, PutGrants
 from victoriametrics.encode import encode
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
@@ -116,7 +116,7 @@ def test_the_skew_of_an_hour_is_the_largest_of_it_to_either_side(
 
 
 def test_a_server_that_is_down_is_not_an_empty_one(unique_node: str, now_s: int) -> None:
-    """metering.md C38: one line with the address; a window is never taken for empty."""
+    """One line with the address; a window is never taken for empty (CEEMS commits such a window as done)."""
     url = f"http://127.0.0.1:{free_port()}"
     with Reader(url) as reader:
         stored = StoredObservations(url, reader, lookback_s=DAY_S, clock=FrozenClock(now_s * US))
@@ -132,9 +132,9 @@ def test_a_server_that_is_down_is_not_an_empty_one(unique_node: str, now_s: int)
 
 def test_a_window_out_of_the_store_is_the_window_out_of_memory(
     ledger: Database,
-    make_rater: Callable[..., WindowRater],
-    put_grants: Callable[..., None],
-    make_grant: Callable[..., Grant],
+    make_rater: MakeRater,
+    put_grants: PutGrants,
+    make_grant: MakeGrant,
     push: Callable[..., None],
     stored: StoredObservations,
     unique_node: str,

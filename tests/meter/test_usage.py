@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from domain.errors import InputError
 from domain.grants import Grant, GrantKind
 from domain.period import Period
-from domain.prices import PriceBook
 from domain.tenants import Tenant
 from meter.evidence import Evidence
 from meter.rating import rate
 from meter.usage import GROUPINGS, UsageRow, parse_grouping, usage
+from tests.meter.fixture_types import MakeBook, MakeGrant, Observe, UseOf
 
 US = 1_000_000
 GIB = 2**30
-Observe = Callable[..., Evidence]
 AskUsage = Callable[..., list[UsageRow]]
 SPAN_S = 7_200
 
@@ -44,9 +43,7 @@ def ask(observe: Observe, hour_s: int) -> AskUsage:
     return asked
 
 
-def test_any_second_may_be_a_border(
-    ask: AskUsage, make_grant: Callable[..., Grant], use_of: Callable[..., list[Any]]
-) -> None:
+def test_any_second_may_be_a_border(ask: AskUsage, make_grant: MakeGrant, use_of: UseOf) -> None:
     """Of a grant from 10.5 to 20 s the seconds 11 to 19; of the interval from 14.2 to 17 its seconds 15 and 16.
 
     A hole is not covered, also where a bill would bridge it.
@@ -59,13 +56,11 @@ def test_any_second_may_be_a_border(
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (20, 30), (100, 100)])
-def test_where_nothing_was_granted_there_is_no_row(
-    ask: AskUsage, make_grant: Callable[..., Grant], start: int, end: int
-) -> None:
+def test_where_nothing_was_granted_there_is_no_row(ask: AskUsage, make_grant: MakeGrant, start: int, end: int) -> None:
     assert ask([make_grant(10, 20)], start, end) == []
 
 
-def test_where_there_is_no_device_use_is_null_and_not_nothing(ask: AskUsage, make_grant: Callable[..., Grant]) -> None:
+def test_where_there_is_no_device_use_is_null_and_not_nothing(ask: AskUsage, make_grant: MakeGrant) -> None:
     """A card that was never sampled was covered for 0 s, and of what it used nothing is known."""
     record, card = make_grant(0, 10, gpu_uuid=None, node="", project="q"), make_grant(0, 10)
     rows = {
@@ -78,7 +73,7 @@ def test_where_there_is_no_device_use_is_null_and_not_nothing(ask: AskUsage, mak
 
 
 def test_seconds_in_which_vram_was_not_read_are_not_covered_and_not_zero(
-    ask: AskUsage, make_grant: Callable[..., Grant], use_of: Callable[..., list[Any]]
+    ask: AskUsage, make_grant: MakeGrant, use_of: UseOf
 ) -> None:
     """A card that was up and did not tell its memory, as vGPU hosts do; where it told for a while, that counts."""
     up = [("gpu_up", "GPU-1", "", "", second, 1.0) for second in range(60)]
@@ -92,9 +87,7 @@ def test_seconds_in_which_vram_was_not_read_are_not_covered_and_not_zero(
     assert (row.used_vram_byte_seconds, row.covered_seconds) == (5 * GIB, 5)
 
 
-def test_a_share_is_covered_where_owners_were_told_apart(
-    ask: AskUsage, make_grant: Callable[..., Grant], use_of: Callable[..., list[Any]]
-) -> None:
+def test_a_share_is_covered_where_owners_were_told_apart(ask: AskUsage, make_grant: MakeGrant, use_of: UseOf) -> None:
     """An owner without a line then used nothing; "unattributed" alone says nothing of anybody."""
     share = make_grant(0, 60, kind=GrantKind.SHARE, compute_units=500)
     rows = [
@@ -109,9 +102,7 @@ def test_a_share_is_covered_where_owners_were_told_apart(
     assert (row.used_vram_byte_seconds, row.covered_seconds) == (None, 0)
 
 
-def test_a_mig_instance_is_covered_by_its_own_readings(
-    ask: AskUsage, make_grant: Callable[..., Grant], use_of: Callable[..., list[Any]]
-) -> None:
+def test_a_mig_instance_is_covered_by_its_own_readings(ask: AskUsage, make_grant: MakeGrant, use_of: UseOf) -> None:
     """Whatever the card and the other instances say."""
     size = {"kind": GrantKind.MIG, "compute_units": 16, "compute_units_total": 132, "vram_bytes": 10 * GIB}
     rows = [*use_of(range(60), 30 * GIB), *use_of(range(10), 3 * GIB, mig="MIG-1"), *use_of(range(60), mig="MIG-2")]
@@ -121,7 +112,7 @@ def test_a_mig_instance_is_covered_by_its_own_readings(
     assert (row.used_vram_byte_seconds, row.covered_seconds) == (None, 0)
 
 
-def test_groups_are_what_grants_say(ask: AskUsage, make_grant: Callable[..., Grant]) -> None:
+def test_groups_are_what_grants_say(ask: AskUsage, make_grant: MakeGrant) -> None:
     grants = [
         make_grant(0, 10, allocation="a1", gpu_uuid=None),
         make_grant(0, 20, allocation="a2", tenant="globex", gpu_uuid=None, sku="h100-80g"),
@@ -136,7 +127,7 @@ def test_groups_are_what_grants_say(ask: AskUsage, make_grant: Callable[..., Gra
 
 
 @pytest.mark.parametrize("name", GROUPINGS)
-def test_every_grouping_names_a_field_of_the_grant(ask: AskUsage, make_grant: Callable[..., Grant], name: str) -> None:
+def test_every_grouping_names_a_field_of_the_grant(ask: AskUsage, make_grant: MakeGrant, name: str) -> None:
     grant = make_grant(0, 10)
     (row,) = ask([grant], 0, 60, name)
     assert row.group == {name: str(getattr(grant, name))}
@@ -155,7 +146,7 @@ def test_an_unknown_grouping_is_refused_with_those_there_are(text: str) -> None:
         parse_grouping(text)
 
 
-def test_milli_gpu_seconds_are_rounded_once_for_the_group(ask: AskUsage, make_grant: Callable[..., Grant]) -> None:
+def test_milli_gpu_seconds_are_rounded_once_for_the_group(ask: AskUsage, make_grant: MakeGrant) -> None:
     """Three times 1/7 of a card for a second are 428.57 thousandths, and not three times 143."""
     sevenths = [
         make_grant(
@@ -171,7 +162,7 @@ def test_milli_gpu_seconds_are_rounded_once_for_the_group(ask: AskUsage, make_gr
     assert [ask([each], 0, 1)[0].milli_gpu_seconds for each in half] == [12, 62]
 
 
-def test_quantities_of_any_size_stay_whole(ask: AskUsage, make_grant: Callable[..., Grant]) -> None:
+def test_quantities_of_any_size_stay_whole(ask: AskUsage, make_grant: MakeGrant) -> None:
     many = [make_grant(0, 3_600, allocation=f"a{n}", gpu_uuid=None, vram_bytes=2**47) for n in range(100)]
     (row,) = ask(many, 0, 3_600)
     assert row.vram_byte_seconds == 100 * 3_600 * 2**47 > 2**63
@@ -191,7 +182,7 @@ _grants = st.lists(
 )
 
 
-def _make(make_grant: Callable[..., Grant], words: list[dict[str, Any]]) -> list[Grant]:
+def _make(make_grant: MakeGrant, words: list[dict[str, Any]]) -> list[Grant]:
     return [
         make_grant(
             each["start"] / US,
@@ -222,11 +213,7 @@ def _total(rows: list[UsageRow]) -> Counter[str]:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_the_parts_of_an_interval_sum_to_the_whole(
-    ask: AskUsage,
-    make_grant: Callable[..., Grant],
-    use_of: Callable[..., list[Any]],
-    words: list[dict[str, Any]],
-    cuts: list[int],
+    ask: AskUsage, make_grant: MakeGrant, use_of: UseOf, words: list[dict[str, Any]], cuts: list[int]
 ) -> None:
     """However it is cut and however it is grouped."""
     grants, rows = _make(make_grant, words), use_of(range(0, SPAN_S, 7), 5 * GIB)
@@ -246,10 +233,10 @@ def test_the_parts_of_an_interval_sum_to_the_whole(
 def test_usage_of_whole_hours_is_what_their_charges_say(
     ask: AskUsage,
     observe: Observe,
-    make_grant: Callable[..., Grant],
-    make_book: Callable[..., dict[str, PriceBook]],
+    make_grant: MakeGrant,
+    make_book: MakeBook,
     tenants: dict[str, Tenant],
-    use_of: Callable[..., list[Any]],
+    use_of: UseOf,
     words: list[dict[str, Any]],
 ) -> None:
     """Granted and covered seconds agree with those of VRAM in the ledger, whatever is billed of them."""

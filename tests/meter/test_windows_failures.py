@@ -1,0 +1,109 @@
+"""A store that is down, a kill, a disk that fails: the pass is lost, and nothing that was there before it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from domain.errors import UnavailableError
+from meter.windows import Outcome
+from store.database import Database
+from tests.meter.fixture_types import Everything, PassAt, Recorded, UseOf
+from tests.meter.hour import DONE, HOUR_S, TAIL
+from tests.meter.ledgers import gpu_seconds
+from tests.meter.observations import Down
+
+
+@pytest.mark.usefixtures("granted")
+@pytest.mark.parametrize("is_settled", [False, True])
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_store_that_is_down_is_not_taken_for_an_empty_one(
+    ledger: Database,
+    pass_at: PassAt,
+    recorded: Recorded,
+    use_of: UseOf,
+    everything: Everything,
+    is_settled: bool,
+    answers: bool,
+) -> None:
+    """The window stays as it is and is filled later; nothing is written, also at the deadline.
+
+    CEEMS commits such a window as done.
+    """
+    if is_settled:
+        pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
+    before = everything()
+    for now in (3_800, 100 * 3_600):
+        with pytest.raises(UnavailableError, match="the store does not answer"):
+            pass_at(Down(HOUR_S + DONE if answers else None), now)
+        assert everything() == before
+    pass_at(recorded(use_of(range(2_000)), DONE), 100 * 3_600)
+    assert gpu_seconds(ledger) == 2_000 + TAIL
+
+
+class _DiesAtWrite(Database):
+    """A process that is killed after its evidence was written and before the ledger is."""
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        raise KeyboardInterrupt
+        yield
+
+
+@pytest.mark.usefixtures("granted")
+@pytest.mark.parametrize("revision", [1, 2])
+@pytest.mark.parametrize("later", [1_500, 1_600])
+def test_a_kill_between_evidence_and_ledger_costs_only_the_pass(
+    ledger: Database,
+    pass_at: PassAt,
+    recorded: Recorded,
+    use_of: UseOf,
+    everything: Everything,
+    tmp_path: Path,
+    revision: int,
+    later: int,
+) -> None:
+    """Whether the next pass sees the same samples or more: it succeeds, and so does the one after it."""
+    if revision == 2:
+        pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
+    rows = everything()
+    dying = _DiesAtWrite(f"sqlite:///{tmp_path / 'gputab.db'}")
+    with pytest.raises(KeyboardInterrupt):
+        pass_at(recorded(use_of(range(1_500)), DONE), 3_700, database=dying)
+    dying.close()
+    tables = {name: content for name, content in everything().items() if not name.endswith(".parquet")}
+    assert tables == {name: content for name, content in rows.items() if not name.endswith(".parquet")}
+
+    result = pass_at(recorded(use_of(range(later)), DONE), 3_900)
+    assert result.window is not None
+    assert (result.outcome, result.window.revision) == (Outcome.SETTLED, revision)
+    assert gpu_seconds(ledger) == later + TAIL
+    after = everything()
+    pass_at(recorded(use_of(range(later)), DONE), 4_000)
+    assert everything() == after
+
+
+@pytest.mark.usefixtures("granted")
+def test_no_half_written_file_is_left_where_evidence_cannot_be_written(
+    ledger: Database, pass_at: PassAt, recorded: Recorded, use_of: UseOf, everything: Everything, tmp_path: Path
+) -> None:
+    (tmp_path / "evidence").write_text("in the way", "utf-8")
+    before = everything()
+    with pytest.raises(UnavailableError, match=r"^cannot write evidence"):
+        pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
+    assert everything() == before
+
+
+@pytest.mark.usefixtures("granted")
+def test_evidence_that_is_gone_stops_the_rating_of_its_window(
+    pass_at: PassAt, recorded: Recorded, use_of: UseOf, everything: Everything, tmp_path: Path
+) -> None:
+    pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
+    for path in (tmp_path / "evidence").rglob("*.parquet"):
+        path.unlink()
+    before = everything()
+    with pytest.raises(UnavailableError, match=r"^cannot read the evidence .*restore it from a backup"):
+        pass_at(recorded(use_of(range(2_000)), DONE), 3_800)
+    assert everything() == before
