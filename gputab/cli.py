@@ -1,7 +1,10 @@
 """The `gputab` command: every group of commands, in the order of the pipeline."""
 
+import errno
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -60,6 +63,9 @@ PIPELINE: dict[str, typer.Typer | Callable[..., None]] = {
     "usage": bills.usage,
     "invoice": bills.invoice,
 }
+# What a file system says where it cannot take the output.
+_CANNOT_TAKE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+
 for _name, _part in PIPELINE.items():
     if isinstance(_part, typer.Typer):
         app.add_typer(_part, name=_name)
@@ -69,12 +75,39 @@ for _name, _part in PIPELINE.items():
 
 def main() -> None:
     """Run one command; exit code 0 on success, 2 for input that cannot be used, 1 for what else failed."""
-    sys.exit(run(sys.argv[1:]))
+    if sys.stdout is None:
+        # It was closed before we began: nobody wants our output.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # `run` has said so; the interpreter would say it again, at length.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; an error becomes one line on stderr."""
+    """Run one command and return its exit code; an error becomes one line on stderr.
+
+    Output that cannot be written is one, unless nobody reads it any more: who closed the pipe knows.
+    """
     try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return 1
+    except OSError as error:
+        if error.errno not in _CANNOT_TAKE or error.filename is not None:
+            raise
+        say(f"gputab: cannot write the output: {error.strerror}; send it elsewhere, or free some space")
+        return 1
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        _refuse_unencodable(arguments)
         app(args=arguments, prog_name="gputab")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
@@ -91,3 +124,14 @@ def run(arguments: list[str]) -> int:
         say("gputab: stopped")
         return 130
     return 0
+
+
+def _refuse_unencodable(arguments: list[str]) -> None:
+    """Raise InputError for an argument with bytes that are no UTF-8: no database, URL or header can hold it."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"cannot read the argument {argument!r}: it is no UTF-8; write it in UTF-8, or rename the file"
+            ) from error

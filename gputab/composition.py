@@ -77,12 +77,16 @@ def token(config: Settings) -> str:
 
 
 @contextmanager
-def window_rater(config: Settings, database: Database, principal: Principal) -> Iterator[WindowRater]:
-    """The meter over the sample store of the settings."""
+def window_rater(
+    config: Settings, database: Database, principal: Principal, *, accepts_skew: bool = False
+) -> Iterator[WindowRater]:
+    """The meter over the sample store of the settings; `accepts_skew` as in `SettleRules`."""
     with Reader(config.victoriametrics_url) as reader:
         lookback_s = (config.settle_deadline_hours + 1) * HOUR_S
         observations = StoredObservations(config.victoriametrics_url, reader, lookback_s=lookback_s, clock=clock())
         rules = SettleRules(
-            grace_us=config.settle_grace_seconds * MICROSECONDS, deadline_us=config.settle_deadline_hours * HOUR_US
+            grace_us=config.settle_grace_seconds * MICROSECONDS,
+            deadline_us=config.settle_deadline_hours * HOUR_US,
+            accepts_skew=accepts_skew,
         )
         yield WindowRater(database, principal, observations, config.evidence_path, rules)

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 import xmlrpc.client
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from supervisor.xmlrpc import SupervisorTransport
 
 from domain.clock import Clock
 from domain.errors import InputError, UnavailableError
-from machine.process import Child
+from machine.process import Child, last_line
 
 _START_TIMEOUT_S = 20.0
 # A collector may need this long to empty its queue into the store.
@@ -37,8 +38,15 @@ childlogdir={folder}
 
 [rpcinterface:supervisor]
 supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface"""
-# BACKOFF is a start that failed and is tried again; FATAL is the end of trying.
-_BAD_STATES = ("FATAL", "UNKNOWN")
+# A start has failed where the program ends within this time. One of ours that cannot go on has said so by then, on a
+# busy machine, too.
+_START_S = 5
+# supervisord waits 1 s, 2 s, 3 s and so on between failed starts, and gives up after so many: some 580 days. What a
+# program of a service waits for may be away for as long as it likes, and the wait stays in proportion: after an outage
+# of an hour the next start is a minute and a half away, after a weekend ten minutes.
+_START_RETRIES = 10_000
+# Who watches, as the demo does, hears of it after so many: a port, say, may be taken for a moment.
+_FAILED_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,8 @@ class Supervisor:
         """Start supervisord; its programs wait for `start`. Logs go to `folder`, one file a program."""
         self._folder = folder
         self._clock = clock
+        # By program, when it was started without success since it last ran.
+        self._failed: dict[str, set[int]] = defaultdict(set)
         # A socket's path may have 107 bytes; a checkout's may be longer.
         self._socket_folder = Path(tempfile.mkdtemp(prefix="gputab-"))
         self._socket = self._socket_folder / "supervisor.sock"
@@ -74,7 +84,7 @@ class Supervisor:
         self._transport = SupervisorTransport(None, None, f"unix://{self._socket}")
         self._rpc: Any = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=self._transport).supervisor
         try:
-            self._child.wait_until(self._socket.exists, timeout_s=_START_TIMEOUT_S, clock=clock)
+            self._child.wait_until(self._answers, timeout_s=_START_TIMEOUT_S, clock=clock)
         except BaseException:
             self.stop()
             raise
@@ -99,7 +109,7 @@ class Supervisor:
             if ready is None or ready():
                 return
             if self._clock.monotonic_s() > deadline_s:
-                raise UnavailableError(f"cannot start {name!r} in {_START_TIMEOUT_S:g} s: see {self._log(name)!r}")
+                raise UnavailableError(f"cannot start {name!r} in {_START_TIMEOUT_S:g} s: see {str(self._log(name))!r}")
             self._clock.sleep_s(0.05)
 
     def stop_program(self, name: str) -> None:
@@ -107,13 +117,19 @@ class Supervisor:
         self._call(self._rpc.stopProcess, name)
 
     def check(self) -> None:
-        """Raise UnavailableError where a program keeps dying, or supervisord itself has ended."""
+        """Raise UnavailableError, with its last words, where a program dies at each start, or supervisord has ended.
+
+        To be called once a second at least, so that no start is overlooked.
+        """
         for info in self._call(self._rpc.getAllProcessInfo):
-            if info["statename"] in _BAD_STATES:
-                raise UnavailableError(
-                    f"cannot keep {info['name']!r} running ({info['spawnerr'] or info['description']}): "
-                    f"see {self._log(info['name'])!r}"
-                )
+            name, state = info["name"], info["statename"]
+            if state == "RUNNING":
+                self._failed[name].clear()
+            elif state in ("BACKOFF", "FATAL", "UNKNOWN"):
+                self._failed[name].add(info["start"])
+            if len(self._failed[name]) >= _FAILED_STARTS or state in ("FATAL", "UNKNOWN"):
+                said = last_line(self._log(name)) or info["spawnerr"] or info["description"]
+                raise UnavailableError(f"cannot keep {name!r} running ({said}): see {str(self._log(name))!r}")
 
     def stop(self) -> None:
         """Stop every program, last started first, then supervisord; harmless when that is done already."""
@@ -128,8 +144,20 @@ class Supervisor:
             log = str(self._folder / "supervisord.log")
             raise UnavailableError(f"cannot reach the supervisor: {error}; see {log!r}") from error
 
-    def _log(self, name: str) -> str:
-        return str(self._folder / f"{name}.log")
+    def _answers(self) -> bool:
+        """Whether supervisord takes calls; its socket is there a moment before."""
+        if not self._socket.exists():
+            return False
+        try:
+            self._rpc.getState()
+        except OSError:
+            # It would keep the connection that failed.
+            self._transport.close()
+            return False
+        return True
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
 
 
 def configuration(programs: Sequence[Program], folder: Path, socket: Path) -> str:
@@ -145,7 +173,7 @@ def configuration(programs: Sequence[Program], folder: Path, socket: Path) -> st
             f"command={_plain(shlex.join([*tie, *program.command]))}\n"
             f"environment={environment}\n"
             f"priority={program.priority}\n"
-            "autostart=false\nautorestart=true\nstartsecs=2\n"
+            f"autostart=false\nautorestart=true\nstartsecs={_START_S}\nstartretries={_START_RETRIES}\n"
             f"stopsignal=TERM\nstopasgroup=true\nkillasgroup=true\nstopwaitsecs={_STOP_WAIT_S}\n"
             f"redirect_stderr=true\nstdout_logfile={folder / f'{program.name}.log'}\nstdout_logfile_maxbytes=0"
         )

@@ -16,6 +16,7 @@ from domain.period import format_instant
 from domain.units import format_gib, milli_gpu
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
+from gputab.whole_numbers import whole_option
 
 app = typer.Typer(help="Take, see and give back capacity.", no_args_is_help=True)
 
@@ -56,9 +57,9 @@ Labels = Annotated[list[str] | None, typer.Option("--label", help="NAME=VALUE; m
 def request(
     project: Project,
     tenant: Tenant = None,
-    gpus: Annotated[int | None, typer.Option(min=1, help="this many whole cards of one node")] = None,
-    milli: Annotated[int | None, typer.Option(min=1, max=999, help="thousandths of one card")] = None,
-    vram_mib: Annotated[int | None, typer.Option(min=1, help="with --milli; default: the same proportion")] = None,
+    gpus: Annotated[int | None, whole_option("this many whole cards of one node")] = None,
+    milli: Annotated[int | None, whole_option("thousandths of one card", most=999)] = None,
+    vram_mib: Annotated[int | None, whole_option("with --milli; default: the same proportion")] = None,
     mig: Annotated[str | None, typer.Option(help="a MIG instance of this profile, such as 1g.10gb")] = None,
     model: Annotated[str | None, typer.Option(help="only cards of this model, as the driver names it")] = None,
     sku: Annotated[str | None, typer.Option(help="only cards sold as this SKU")] = None,
@@ -86,7 +87,9 @@ def request(
         )
     except ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"cannot ask for {first['loc'][0]} {first['input']!r}: {first['msg']}") from error
+        raise InputError(
+            f"cannot ask for {first['loc'][0]} {first['input']!r}: {first['msg']}; see `gputab alloc request --help`"
+        ) from error
     with _client() as client:
         try:
             found = client.create(order, idempotency_key=idempotency_key)
@@ -114,7 +117,7 @@ def show(allocation: str, output: Format = OutputFormat.TABLE) -> None:
 @app.command("list")
 def list_allocations(
     state: Annotated[Holding, typer.Option(help="which")] = Holding.OPEN,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="at most this many allocations")] = 100,
+    limit: Annotated[int, whole_option("at most this many allocations", most=500)] = 100,
     cursor: Annotated[str | None, typer.Option(help="go on where the page before ended")] = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:

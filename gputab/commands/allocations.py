@@ -68,7 +68,7 @@ def export_file(
             with replacing(out) as target:
                 write_rows(target, rows)
         except OSError as error:
-            raise UnavailableError(f"cannot write {str(out)!r}: {error.strerror}") from error
+            raise UnavailableError(f"cannot write {str(out)!r}: {error.strerror}; choose another --out") from error
 
 
 @contextmanager

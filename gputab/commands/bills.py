@@ -75,8 +75,7 @@ def invoice(
 def print_invoice(draft: Invoice, output: OutputFormat) -> None:
     """An invoice as a table with its coverage and total, or as JSON."""
     until = format_instant(draft.rated_until_us) if draft.rated_until_us is not None else None
-    title = f"DRAFT invoice {draft.tenant}, {draft.first_date} to {draft.last_date}, "
-    title += f"rated until {until}" if until else "nothing rated yet"
+    title = f"DRAFT invoice {draft.tenant}, {draft.first_date} to {draft.last_date}, {_rated(draft, until)}"
     total = {
         "project": "total",
         "payable": f"{format_nano(draft.total_nano)} {draft.currency}",
@@ -89,6 +88,7 @@ def print_invoice(draft: Invoice, output: OutputFormat) -> None:
         "first_date": draft.first_date,
         "last_date": draft.last_date,
         "rated_until": until,
+        "is_rated_beyond": draft.is_rated_beyond,
         "settled": draft.settled,
         "total": format_nano(draft.total_nano),
         "covered_seconds": draft.covered_seconds,
@@ -106,6 +106,12 @@ def print_invoice(draft: Invoice, output: OutputFormat) -> None:
         "payable": "amount",
     }
     print_rows([*lines, total] if output is OutputFormat.TABLE else lines, headings, output, title=title, extra=extra)
+
+
+def _rated(draft: Invoice, until: str | None) -> str:
+    if until is None:
+        return "rated in part" if draft.lines else "nothing rated yet"
+    return f"rated until {until}" + (", and in part after it" if draft.is_rated_beyond else "")
 
 
 def _line(line: InvoiceLine) -> dict[str, Any]:

@@ -9,10 +9,11 @@ from rich.console import Console
 
 from gputab import composition
 from gputab.demo.run import run_demo
+from gputab.whole_numbers import whole_option
 
 
 def demo(
-    duration: Annotated[int | None, typer.Option(min=1, help="live seconds; default: until Ctrl-C")] = None,
+    duration: Annotated[int | None, whole_option("live seconds; default: until Ctrl-C")] = None,
 ) -> None:
     """Run the whole pipe on this machine and prove its bill.
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from domain.clock import MICROSECONDS
-from domain.errors import InputError
+from domain.errors import InputError, UnavailableError
 from domain.money import format_nano
 from domain.period import HOUR_US, Period, format_instant, parse_instant
 from gputab import composition
@@ -21,7 +21,7 @@ from meter import ledger_store
 from meter.backlog_store import due_windows
 from meter.ledger_store import Window
 from meter.passes import Follower, rate_period
-from meter.windows import WindowResult
+from meter.windows import SKEW_LIMIT_S, Outcome, WindowResult
 from store.access import Principal
 from victoriametrics.push import Pusher
 
@@ -35,10 +35,12 @@ _COLUMNS = {
     "rated_until": "rated until",
     "charges": "charges",
     "amount": "amount",
-    "unpriced_seconds": "unpriced s",
+    "unpriced_seconds": "unpriced dimension-s",
     "residual_compute": "residual unit-s",
     "residual_vram": "residual byte-s",
 }
+# In a table; in JSON it is the '' that it is everywhere else.
+_NO_DEVICE = "(no device)"
 
 
 @app.command()
@@ -46,15 +48,21 @@ def run(
     start: Annotated[str | None, typer.Option("--from", help="first instant; with --to")] = None,
     end: Annotated[str | None, typer.Option("--to", help="the instant after the last; with --from")] = None,
     follow_: Annotated[bool, typer.Option("--follow", help="rate what is due every 5 s until stopped")] = False,
+    accept_skew: Annotated[
+        bool, typer.Option("--accept-skew", help="settle also hours in which a node's clock was more than 2 s wrong")
+    ] = False,
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Rate every window that the time touches, each one whole; again, it changes nothing."""
     config, principal, clock = composition.settings(), Principal.local_operator(), composition.clock()
     if (start is None) != (end is None) or follow_ == (start is not None):
         raise InputError("cannot run the meter: give --from and --to, or --follow")
+    if accept_skew and follow_:
+        raise InputError("cannot accept clock skew unseen: give --accept-skew with --from and --to")
     with ExitStack() as stack:
         database = stack.enter_context(composition.open_database(config))
-        rater = stack.enter_context(composition.window_rater(config, database, principal))
+        rating = composition.window_rater(config, database, principal, accepts_skew=accept_skew)
+        rater = stack.enter_context(rating)
         if start is None or end is None:
             stopped = Event()
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -64,13 +72,26 @@ def run(
             follower.follow(_EVERY_S, stopped.is_set)
             return
         period = Period(parse_instant(start), parse_instant(end))
-        results = _with_progress(rate_period(database, principal, rater, period, clock.now_us()), period)
-    print_rows([_row(result) for result in results], _COLUMNS, output)
+        failures: list[str] = []
+        rated = rate_period(database, principal, rater, period, clock.now_us(), failures.append)
+        results = _with_progress(rated, period)
+    print_rows(_named([_row(result) for result in results], output), _COLUMNS, output)
+    for line in failures:
+        say(f"gputab: {line}")
+    if failures:
+        asked = len(results) + len(failures)
+        raise UnavailableError(
+            f"cannot rate {len(failures)} of {asked} windows: mend what is named above and run again"
+        )
 
 
 @app.command()
 def status(output: Format = OutputFormat.TABLE) -> None:
-    """How far each node is rated, and what keeps windows open."""
+    """How far each node is rated, and since when something of it is to be rated.
+
+    The lag is since what is rated last, while more is due. Unpriced are granted seconds without a rate, of each
+    dimension by itself.
+    """
     principal = Principal.local_operator()
     now_us = composition.clock().now_us()
     with composition.open_database(composition.settings()) as database, database.read() as connection:
@@ -87,11 +108,11 @@ def status(output: Format = OutputFormat.TABLE) -> None:
         "open": "open",
         "settled": "settled",
         "closed": "closed",
-        "unpriced_seconds": "unpriced s",
+        "unpriced_seconds": "unpriced dimension-s",
         "residual_compute": "residual unit-s",
         "residual_vram": "residual byte-s",
     }
-    print_rows(rows, headings, output)
+    print_rows(_named(rows, output), headings, output)
 
 
 def _with_progress(results: Iterable[WindowResult], period: Period) -> list[WindowResult]:
@@ -105,6 +126,12 @@ def _with_progress(results: Iterable[WindowResult], period: Period) -> list[Wind
     kept = sum(result.kept_frozen for result in found)
     if kept:
         say(f"{kept} settled windows were rated from their frozen evidence: the store now holds less than that")
+    skewed = sum(result.outcome is Outcome.SKEWED for result in found)
+    if skewed:
+        say(
+            f"{skewed} windows do not settle by themselves: their node's clock was more than {SKEW_LIMIT_S:g} s wrong; "
+            "run with --accept-skew to bill them as they are"
+        )
     return found
 
 
@@ -114,7 +141,8 @@ def _node_row(node: str, windows: Sequence[Window], oldest_due: Mapping[str, int
     return {
         "node": node,
         "rated_until": format_instant(until_us) if until_us is not None else None,
-        "lag_seconds": (now_us - until_us) // MICROSECONDS if until_us is not None else None,
+        # Where nothing is due nothing lags: a node that is gone, records that have ended.
+        "lag_seconds": (now_us - until_us) // MICROSECONDS if until_us is not None and node in oldest_due else None,
         "oldest_open": format_instant(oldest_due[node]) if node in oldest_due else None,
         **{state: sum(window.state == state for window in windows) for state in ("open", "settled", "closed")},
         "unpriced_seconds": sum(window.unpriced_seconds for window in windows),
@@ -139,6 +167,11 @@ def _row(result: WindowResult) -> dict[str, Any]:
         "residual_compute": window.residual_compute if window else None,
         "residual_vram": window.residual_vram if window else None,
     }
+
+
+def _named(rows: Sequence[dict[str, Any]], output: OutputFormat) -> list[dict[str, Any]]:
+    """For people, with a name for the node of grants without a device."""
+    return [{**row, "node": row["node"] or _NO_DEVICE} if output is OutputFormat.TABLE else row for row in rows]
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

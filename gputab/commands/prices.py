@@ -35,9 +35,13 @@ def load(file: Annotated[Path, typer.Argument(help="the book, in YAML")]) -> Non
     """Add a book, or what is new in it; all of the file or nothing."""
     config = composition.settings()
     principal = Principal.local_operator()
-    with composition.open_database(config) as database, database.write() as connection:
-        book = read_price_book(file, composition.sku_table(config), known_skus(connection, principal))
-        added, ended = load_book(connection, principal, book, now_us=now_us(connection))
+    with composition.open_database(config) as database:
+        with database.read() as connection:
+            known = known_skus(connection, principal)
+        # A file may be slow to come, and nobody writes while this does.
+        book = read_price_book(file, composition.sku_table(config), known)
+        with database.write() as connection:
+            added, ended = load_book(connection, principal, book, now_us=now_us(connection))
     say(f"loaded the book {book.book!r}: {added} rates added, {ended} ended")
 
 

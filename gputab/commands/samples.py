@@ -13,10 +13,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from collector.sample_import import import_samples
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
-from domain.period import format_instant
+from domain.period import HOUR_US, format_instant
 from domain.series import Series
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
+from gputab.whole_numbers import whole_option
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
@@ -39,7 +40,7 @@ _HEADINGS = {
 def import_file(
     file: Path,
     hold: Annotated[
-        int | None, typer.Option(help="seconds each reading stands for; default: the median step of its device")
+        int | None, whole_option("seconds each reading stands for; default: the median step of its device")
     ] = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
@@ -47,7 +48,8 @@ def import_file(
 
     Columns by name: time (ISO 8601 with an offset, or epoch seconds), node, gpu_uuid, optionally mig_uuid and owner,
     and series of the catalogue. An empty cell is missing. Finer steps than a second are merged: the mean of ratios,
-    the most memory, the last of counters. Bytes with a fraction are cut to whole bytes.
+    the most memory (of owners what they had then), the last of counters. Bytes with a fraction are cut to whole
+    bytes. The file is read more than once, so it must be a file, and nothing may write to it meanwhile.
     """
     config = composition.settings()
     check_store = partial(check_flags, config.victoriametrics_url)
@@ -72,6 +74,11 @@ def import_file(
         say(f"{done.merged_rows} rows lay in a second with another of the same device and were merged with it")
     if done.cut_cells:
         say(f"{done.cut_cells} cells had fractions of bytes, which were cut")
+    if done.start_s * MICROSECONDS + HOUR_US < composition.clock().now_us():
+        say(
+            "hours that had settled take these in when the meter looks at them again, or at once by "
+            f"'gputab meter run --from {row['from']} --to {row['to']}'"
+        )
 
 
 class ReaderSamples:

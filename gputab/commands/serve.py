@@ -3,6 +3,7 @@
 import errno
 import socket
 from contextlib import suppress
+from functools import partial
 from ipaddress import ip_address
 from typing import Annotated
 
@@ -15,7 +16,9 @@ from domain.errors import UnavailableError
 from domain.units import MIB
 from gputab import composition
 from gputab.output import say
+from gputab.whole_numbers import whole_option
 from settings.gputab import Settings
+from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
 
 # Longer than any client of ours keeps an idle connection, so that none is closed just when it is used again.
@@ -24,7 +27,7 @@ _KEEP_ALIVE_S = 75
 
 def serve(
     host: Annotated[str, typer.Option(help="the address to listen on")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="the port; 0: any free one")] = 8470,
+    port: Annotated[int, whole_option("the port; 0: any free one", least=0, most=65_535)] = 8470,
 ) -> None:
     """Serve the allocator's HTTP interface on the ledger."""
     config = composition.settings()
@@ -41,6 +44,7 @@ def serve(
             skus=composition.sku_table(config),
             share_grain=_share_grain(config),
             sink=pusher,
+            check_store=partial(check_flags, config.victoriametrics_url),
         )
         server = uvicorn.Server(
             uvicorn.Config(

@@ -10,6 +10,7 @@ from domain.period import format_instant, parse_instant
 from domain.slugs import check_name
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
+from gputab.whole_numbers import whole_option
 from store import access
 from store import tenants as store_tenants
 from store.access import Principal, Role
@@ -89,7 +90,7 @@ def create_token(
     role: Role,
     tenant: Annotated[str | None, typer.Option(help="for the role tenant: whose")] = None,
     node: Annotated[str | None, typer.Option(help="for the role node: which")] = None,
-    days: Annotated[int, typer.Option(min=1, help="how long it is good for")] = 365,
+    days: Annotated[int, whole_option("how long it is good for")] = 365,
 ) -> None:
     """Make a token and print its secret, once."""
     if (role is Role.TENANT) != (tenant is not None):

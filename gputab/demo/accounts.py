@@ -27,6 +27,9 @@ from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
+DeviceId = tuple[str, str | None]
+"""UUID of a card, and of a MIG instance on it where it is one."""
+
 _DELIVERY_TIMEOUT_S = 30.0
 # A busy machine may miss a second now and then, of which the bill says how it was judged.
 _HOLES_ONE_IN = 50
@@ -34,17 +37,19 @@ _HOLES_ONE_IN = 50
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What the demo came to."""
+    """What the demo came to; `failures` are the windows that could not be rated."""
 
     drafts: Sequence[Invoice]
     residual_compute: int | None
     residual_vram: int | None
     proof: Proof
+    failures: Sequence[str]
 
     @property
     def problems(self) -> list[str]:
         """Why the demo failed; empty where it did not."""
-        found = [f"the invoice of {draft.tenant} is empty" for draft in self.drafts if not draft.lines]
+        found = list(self.failures)
+        found += [f"the invoice of {draft.tenant} is empty" for draft in self.drafts if not draft.lines]
         found += ["nothing was granted, so nothing was billed"] if not self.drafts else []
         found += [
             f"{draft.tenant} has {draft.unpriced_seconds} unpriced seconds"
@@ -74,6 +79,7 @@ def settle(
     `done` are the allocations that the demo's tenants were granted and gave back, `past_grants` those of before.
     """
     config, who = stage.settings, Principal.local_operator()
+    held = [*(held_by_service(each, grant) for each in done for grant in each.grants), *past_grants]
     ended_us = max((grant.end_us or 0 for each in done for grant in each.grants), default=0)
     with (
         composition.open_database(config) as database,
@@ -82,8 +88,10 @@ def settle(
     ):
         _wait_for_delivery(config.victoriametrics_url, rater, cards.nodes, ended_us // MICROSECONDS + 1, clock)
         span = Period(cards.start_us, clock.now_us())
-        results = list(rate_period(database, who, rater, span, clock.now_us()))
-        unsampled = _unsampled(config.victoriametrics_url, cards.nodes, span)
+        failures: list[str] = []
+        results = list(rate_period(database, who, rater, span, clock.now_us(), failures.append))
+        devices = {(grant.span.gpu_uuid, grant.span.mig_uuid) for grant in held}
+        unsampled = _unsampled(config.victoriametrics_url, cards.nodes, devices, span)
         zone = billing_zone(ZONE)
         first, last = billing_date(span.start_us, zone), billing_date(span.end_us, zone)
         with database.read() as connection:
@@ -92,12 +100,12 @@ def settle(
                 load_draft(connection, who, tenant, first.isoformat(), last.isoformat())
                 for tenant in sorted({each.tenant for each in done} | {each.tenant for each in past_grants})
             ]
-    held = [held_by_service(each, grant) for each in done for grant in each.grants]
     accounts = Accounts(
         drafts,
         _total(result.window.residual_compute for result in results if result.window),
         _total(result.window.residual_vram for result in results if result.window),
-        prove([*held, *past_grants], cards.worlds(stage), charges, unsampled),
+        prove(held, cards.worlds(stage), charges, unsampled),
+        failures,
     )
     _print(accounts, first, last, console)
     return 1 if accounts.problems else 0
@@ -120,18 +128,24 @@ def _wait_for_delivery(url: str, rater: WindowRater, nodes: Sequence[str], until
             clock.sleep_s(0.3)
 
 
-def _unsampled(url: str, nodes: Sequence[str], span: Period) -> dict[tuple[str, str | None], frozenset[int]]:
-    """The seconds of each device that the store has no `gpu_up` of; asked of the store, not of the meter."""
-    found: dict[tuple[str, str | None], set[int]] = {}
+def _unsampled(
+    url: str, nodes: Sequence[str], devices: Iterable[DeviceId], span: Period
+) -> dict[DeviceId, frozenset[int]]:
+    """The seconds of each device that the store has no `gpu_up` of; asked of the store, not of the meter.
+
+    Of the devices that are named, and so of one that never said a word, too; of each hour that the span touches.
+    """
+    found: dict[DeviceId, set[int]] = {device: set() for device in devices}
     with Reader(url) as reader:
-        for node in nodes:
-            for hour in span.hours():
-                start_s, end_s = hour.start_us // MICROSECONDS, hour.end_us // MICROSECONDS
+        for hour in span.hours():
+            start_s, end_s = hour.start_us // MICROSECONDS, hour.end_us // MICROSECONDS
+            sampled: dict[DeviceId, list[int]] = {}
+            for node in nodes:
                 said = reader.export(Selector((GPU_UP,), {"node": node}), start_s, end_s).frame
                 for (gpu_uuid, mig_uuid), its_rows in said.group_by("gpu_uuid", "mig_uuid"):
-                    device = (str(gpu_uuid), str(mig_uuid) or None)
-                    missing = set(range(start_s, end_s)).difference(its_rows["second_s"].to_list())
-                    found.setdefault(device, set()).update(missing)
+                    sampled[str(gpu_uuid), str(mig_uuid) or None] = its_rows["second_s"].to_list()
+            for device, missing in found.items():
+                missing.update(set(range(start_s, end_s)).difference(sampled.get(device, ())))
     return {device: frozenset(seconds) for device, seconds in found.items()}
 
 

@@ -1,6 +1,7 @@
 """Twenty-four hours of history, written through the importers that a user has."""
 
 import json
+import shlex
 import sys
 from dataclasses import asdict
 
@@ -42,7 +43,8 @@ def write(stage: Stage, fleet: Fleet, plan: HistoryPlan, client: httpx.Client, c
     progress(f"past 24 hours: {said.strip()}")
     with console.status("importing what was measured"):
         said = _gputab(stage, ["samples", "import", str(samples), "--hold", str(STEP_S), "--format", "json"])
-    row = json.loads(said)["rows"][0]
+    # Somewhere among its words for people.
+    row = json.JSONDecoder().raw_decode(said, said.index("{\n"))[0]["rows"][0]
     progress(f"past 24 hours: {row['samples']:,} samples stored from {row['rows']:,} rows")
 
 
@@ -55,5 +57,6 @@ def _gputab(stage: Stage, words: list[str]) -> str:
     )
     finished = run(["env", *told, sys.executable, "-m", "gputab", *words], folder=stage.folder)
     if finished.returncode != 0:
-        raise UnavailableError(f"cannot write the past: {finished.stdout.strip()}")
+        *_, last = finished.stdout.strip().splitlines() or [f"`gputab {shlex.join(words)}` ended without a word"]
+        raise UnavailableError(f"cannot write the past: {last.removeprefix('gputab: ')}")
     return finished.stdout

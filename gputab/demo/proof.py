@@ -62,18 +62,19 @@ def prove(
     """Compare, allocation by allocation.
 
     `worlds` gives each allocation its world and the step of its samples in seconds; of one that ran in none, only
-    the seconds it was granted are known. `unsampled` gives each device
-    the seconds without a sample in which it was not lost.
+    the seconds it was granted are known. `unsampled` gives each device the seconds without a sample in which it was
+    not lost.
     """
     true: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     holes = 0
     for grant in grants:
         span = grant.span
+        missing = unsampled.get((span.gpu_uuid, span.mig_uuid), frozenset())
         if grant.allocation not in worlds:
             true[grant.allocation]["granted seconds"] += span.end_s - span.start_s
+            holes += sum(span.start_s <= second_s < span.end_s for second_s in missing)
             continue
         world, step_s = worlds[grant.allocation]
-        missing = unsampled.get((span.gpu_uuid, span.mig_uuid), frozenset())
         found = truth(world, span, step_s, grant.vram_bytes, missing)
         seconds = span.end_s - span.start_s
         of_grant = true[grant.allocation]
@@ -114,7 +115,7 @@ def held_by_service(allocation: AllocationBody, grant: GrantBody) -> HeldGrant:
     """What a customer knows of a grant that it was given and has given back."""
     name = allocation.allocation
     if grant.gpu_uuid is None or grant.end_us is None:
-        raise InputError(f"cannot prove {name!r}: its grant has no device or no end")
+        raise InputError(f"cannot prove {name!r}: its grant has no device or no end; release it first")
     owner = name if grant.kind is GrantKind.SHARE else None
     span = Span(grant.gpu_uuid, grant.mig_uuid, owner, ceil_second(grant.start_us), ceil_second(grant.end_us))
     return HeldGrant(name, allocation.tenant, span, grant.compute_units, grant.vram_bytes)

@@ -22,7 +22,6 @@ from gputab.demo.watch import Watch
 from gputab.supervisor import Supervisor
 from machine.lock import exclusive
 from settings.gputab import Settings
-from victoriametrics.launcher import wait_healthy
 
 _START_TIMEOUT_S = 30.0
 _LINE_EVERY_S = 10
@@ -73,7 +72,7 @@ def _play(demo: Demo, supervisor: Supervisor, duration_s: int | None) -> int:
         supervisor.start(f"collector-{node}")
     supervisor.start("meter")
     url = demo.scene.settings.allocator_url
-    _wait_for_cards(demo, AllocatorClient(url, demo.scene.operator_token, demo.client))
+    _wait_for_cards(demo, supervisor, AllocatorClient(url, demo.scene.operator_token, demo.client))
     clients = {tenant: AllocatorClient(url, token, demo.client) for tenant, token in demo.scene.tenant_tokens.items()}
     customers = Customers(clients, world, demo.clock, *demo.cards.jobs())
     customers.open()
@@ -85,11 +84,11 @@ def _play(demo: Demo, supervisor: Supervisor, duration_s: int | None) -> int:
 
 def _start_servers(demo: Demo, supervisor: Supervisor) -> None:
     scene = demo.scene
-    supervisor.start("victoriametrics")
-    wait_healthy(scene.settings.victoriametrics_url, timeout_s=_START_TIMEOUT_S, clock=demo.clock)
-    supervisor.start("allocator", ready=lambda: _answers(demo.client, f"{scene.settings.allocator_url}/healthz"))
-    demo.say(f"VictoriaMetrics  {scene.settings.victoriametrics_url}/vmui")
-    demo.say(f"allocator        {scene.settings.allocator_url}/docs")
+    store_url, allocator_url = scene.settings.victoriametrics_url, scene.settings.allocator_url
+    supervisor.start("victoriametrics", ready=lambda: _answers(demo.client, f"{store_url}/health"))
+    supervisor.start("allocator", ready=lambda: _answers(demo.client, f"{allocator_url}/healthz"))
+    demo.say(f"VictoriaMetrics  {store_url}/vmui")
+    demo.say(f"allocator        {allocator_url}/docs")
     demo.say(f"look around      cd {os.path.relpath(scene.folder)}, where every gputab command speaks of the demo")
 
 
@@ -100,10 +99,11 @@ def _answers(client: httpx.Client, url: str) -> bool:
         return False
 
 
-def _wait_for_cards(demo: Demo, operator: AllocatorClient) -> None:
+def _wait_for_cards(demo: Demo, supervisor: Supervisor, operator: AllocatorClient) -> None:
     """Block until every card is reported and its node is heard from."""
     deadline_s = demo.clock.monotonic_s() + _START_TIMEOUT_S
     while True:
+        supervisor.check()
         cards = operator.cards()
         if len(cards) == demo.cards.count and not any(card.is_silent for card in cards):
             return

@@ -12,7 +12,7 @@ from allocator.bodies import AllocationBody, CardBody
 from domain.money import NANO
 from domain.units import GIB
 
-# Where on-call would be told (design, "watermark").
+# The high watermark: above it on-call will be told.
 _HIGH = 0.95
 _BAR_CELLS = 10
 

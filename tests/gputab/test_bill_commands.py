@@ -164,6 +164,7 @@ def test_an_invoice_is_of_the_tenants_month_with_lines_that_add_up(gputab: Gputa
         "first_date": "2026-03-01",
         "last_date": "2026-03-31",
         "rated_until": "2026-03-31T16:00:00Z",
+        "is_rated_beyond": False,
         "settled": True,
         "total": "1.46",
         "covered_seconds": None,
@@ -179,7 +180,7 @@ def test_an_invoice_is_of_the_tenants_month_with_lines_that_add_up(gputab: Gputa
 
 @pytest.mark.usefixtures("recorded")
 def test_what_no_rate_covers_is_on_the_invoice(gputab: Gputab, record: Record) -> None:
-    """metering.md A9: an H100 has no price in the book, so its line says so and costs nothing."""
+    """An H100 has no price in the book, so its line says so and costs nothing (OpenCost 3444)."""
     record({**UNKNOWN, "allocation": "a2", "model": "NVIDIA H100 80GB HBM3", "vram_mib": "81000"})
     gputab("meter", "run", "--from", "2026-03-31T15:00:00Z", "--to", "2026-03-31T17:00:00Z")
     data = gputab("invoice", "acme", "--month", "2026-04", "--format", "json").data

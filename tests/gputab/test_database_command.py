@@ -35,13 +35,16 @@ def test_upgrade_makes_the_ledger_and_check_finds_it_good(gputab: Gputab, place:
     ],
 )
 def test_a_ledger_that_is_not_made_names_the_command_that_makes_it(gputab: Gputab, place: Path, words: str) -> None:
-    """Without its folder, which is not made by looking, and without its tables."""
+    """Without its folder and its file, which are not made by looking, and without its tables."""
     refused = gputab(*words.split())
     assert (refused.code, refused.out) == (1, "")
     assert refused.line.startswith("gputab: cannot open the database ")
-    assert refused.line.endswith("there is no such folder; run `gputab db upgrade`")
+    assert refused.line.endswith("check `database_url`, or make it: run `gputab db upgrade`")
     assert not (place / ".gputab").exists()
     (place / ".gputab").mkdir()
+    assert gputab(*words.split()).line == refused.line
+    assert list((place / ".gputab").iterdir()) == []
+    (place / ".gputab" / "gputab.db").touch()
     refused = gputab(*words.split())
     assert (refused.code, refused.out) == (1, "")
     assert refused.line.startswith("gputab: cannot use the database at migration 'none'")
@@ -82,7 +85,7 @@ def test_a_database_that_cannot_be_used_is_one_line(
 def test_a_folder_that_cannot_be_made_is_one_line(gputab: Gputab, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "notes.txt").write_text("a file, and no folder", "utf-8")
     monkeypatch.setenv("GPUTAB_DATABASE_URL", "sqlite:///notes.txt/x.db")
-    for command, problem in (("upgrade", "cannot make the folder"), ("check", "cannot open the database")):
+    for command, problem in (("upgrade", "cannot make the database"), ("check", "cannot open the database")):
         refused = gputab("db", command)
         assert (refused.code, refused.out) == (1, "")
         assert refused.line.startswith(f"gputab: {problem}")

@@ -44,10 +44,26 @@ def start_s(victoriametrics_url: str, unique_node: str) -> int:
 def test_unsampled_is_what_the_store_has_nothing_of(victoriametrics_url: str, unique_node: str, start_s: int) -> None:
     """A lost card was looked at, so its seconds are no holes."""
     span = Period(start_s * US, (start_s + HOUR_S) * US)
-    found = _unsampled(victoriametrics_url, [unique_node, f"{unique_node}-other"], span)
+    devices = [("GPU-1", None), ("GPU-1", "MIG-1")]
+    found = _unsampled(victoriametrics_url, [unique_node, f"{unique_node}-other"], devices, span)
     assert {device: sorted(second - start_s for second in seconds) for device, seconds in found.items()} == {
         ("GPU-1", None): list(range(150, 160)),
         ("GPU-1", "MIG-1"): list(range(HOUR_S - 10, HOUR_S)),
+    }
+
+
+def test_a_device_that_never_said_that_it_is_up_was_not_sampled(
+    victoriametrics_url: str, unique_node: str, start_s: int
+) -> None:
+    """In an hour, as the instance in the next one, or at all; a word about its memory is none."""
+    span = Period(start_s * US, (start_s + HOUR_S + 1) * US)
+    devices = [("GPU-1", "MIG-1"), ("GPU-2", None), ("GPU-3", None)]
+    found = _unsampled(victoriametrics_url, [unique_node], devices, span)
+    both_hours = set(range(start_s, start_s + 2 * HOUR_S))
+    assert found == {
+        ("GPU-1", "MIG-1"): both_hours - set(range(start_s, start_s + HOUR_S - 10)),
+        ("GPU-2", None): both_hours,
+        ("GPU-3", None): both_hours,
     }
 
 
@@ -56,6 +72,7 @@ GOOD = Accounts(
     0,
     0,
     Proof(allocations=1, granted_seconds=500, holes=10, mismatches=()),
+    failures=(),
 )
 
 
@@ -70,6 +87,7 @@ def test_a_demo_without_a_fault_has_no_problems() -> None:
         (replace(GOOD, proof=replace(GOOD.proof, holes=11)), "11 granted seconds were not sampled: too many to prove"),
         (replace(GOOD, residual_compute=None), "capacity is not accounted for: residual None compute-unit-seconds"),
         (replace(GOOD, residual_vram=5), "capacity is not accounted for: residual 0 compute-unit-seconds, 5 VRAM"),
+        (replace(GOOD, failures=["cannot read the evidence 'x'"]), "cannot read the evidence 'x'"),
         (replace(GOOD, drafts=[]), "nothing was granted, so nothing was billed"),
         (replace(GOOD, drafts=[replace(GOOD.drafts[0], lines=())]), "the invoice of acme is empty"),
     ],

@@ -114,3 +114,9 @@ def test_of_a_grant_without_a_world_only_the_seconds_are_known(charges: list[Cha
     """Real cards have no simulator to ask."""
     assert prove([GRANT], {}, charges, {}).mismatches == ()
     assert prove([GRANT], {}, charges[1:], {}).mismatches != ()
+
+
+def test_holes_of_a_grant_without_a_world_are_counted(charges: list[Charge]) -> None:
+    """Two of its seconds were not sampled, and one after its end."""
+    missing = frozenset({START_S, START_S + 59, START_S + 60})
+    assert prove([GRANT], {}, charges, {(CARD, None): missing}).holes == 2

@@ -68,7 +68,7 @@ def test_a_new_price_ends_the_old_one(gputab: Gputab, place: Path, ledger: Path)
         (("currency: CNY", "currency: USD"), 2, "cannot change the book 'retail', currency from 'CNY' to 'USD'"),
         (("rtx4090-24g", "rtx4909"), 2, "cannot use the price book 'retail.yaml': rate 1: cannot find the SKU"),
         (('"2.20"', "2.20"), 2, "cannot use the price book 'retail.yaml': rate 1: cannot use the price 2.2"),
-        (('"2.20"', '"-2.20"'), 2, "cannot use the price book 'retail.yaml': rate 1: cannot use the price '-2.20'"),
+        (('"2.20"', '"-2.20"'), 2, "cannot use the price book 'retail.yaml': rate 1: cannot read the price '-2.20'"),
         ((", unit: GPU-hour", ""), 2, "cannot use the price book 'retail.yaml': rate 1: unit is missing"),
         (("+08:00", ""), 2, "cannot use the price book 'retail.yaml': rate 1, from: cannot use the naive time"),
         (("sku: rtx4090-24g,", "sku: rtx4090-24g, tenant: nobody,"), 2, "cannot price for the tenant 'nobody'"),
