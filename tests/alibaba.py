@@ -1,7 +1,7 @@
 """The GenTD26 subset (Alibaba, production inference pods) as sample CSV and allocation CSV.
 
 A pod has a 48 GB card to itself, so its name stands for the card. It holds the card while ticks come 57 s apart; a
-missing tick ends the allocation. Facts and totals: PROVENANCE.md and EXPECTED_subset.json beside the data.
+missing tick ends the allocation. Facts and totals lie beside the data, in EXPECTED_subset.json.
 """
 
 import csv

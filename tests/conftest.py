@@ -1,5 +1,6 @@
 """What several folders' tests share: a real VictoriaMetrics for the session, and names nobody else uses."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -7,11 +8,10 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
-from domain.clock import SystemClock
 from domain.errors import UnavailableError
 from machine.process import free_port
 from machine.programs import VICTORIA_METRICS, find_program
-from victoriametrics.launcher import start
+from tests.victoriametrics_server import start
 
 PROGRAMS = Path(__file__).parent.parent / ".gputab" / "programs"
 
@@ -19,6 +19,13 @@ PROGRAMS = Path(__file__).parent.parent / ".gputab" / "programs"
 settings.register_profile("suite", deadline=None)
 settings.register_profile("soak", deadline=None, max_examples=5_000)
 settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """In the background of a shell the tests would ignore Ctrl-C, and the programs that they start with them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -34,9 +41,7 @@ def victoriametrics_url(victoriametrics_binary: Path, tmp_path_factory: pytest.T
     """One server for all tests, which keep apart by `unique_node`."""
     folder = tmp_path_factory.mktemp("victoriametrics")
     port = free_port()
-    with start(
-        binary=victoriametrics_binary, port=port, data_dir=folder / "data", log=folder / "log", clock=SystemClock()
-    ):
+    with start(binary=victoriametrics_binary, port=port, folder=folder):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from allocator.records.csv_rows import REQUIRED_COLUMNS
+from domain.allocation_csv import REQUIRED_COLUMNS
 
 OPENB = Path(__file__).parent.parent.parent / "shared" / "data" / "openb" / "openb_pod_list_default.csv"
 # Sum over the tasks that were scheduled of cards x milli-GPU x seconds.

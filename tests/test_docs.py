@@ -16,11 +16,13 @@ from pydantic_core import PydanticUndefined
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from domain.prices import DIMENSIONS
 from domain.series import CATALOGUE
 from gputab.cli import app
 from settings.gputab import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
 SHELL = {"", "sh", "bash", "console", "shell"}
 PREFIX = "GPUTAB_"
 # Labels, settings and CSV columns that look like series.
@@ -240,3 +242,11 @@ def test_every_setting_is_described_with_its_variable_and_default() -> None:
         if field.default is not PydanticUndefined:
             assert default == ("none" if field.default is None else str(field.default)), key
         assert meaning
+
+
+def test_the_readme_says_which_dimensions_have_a_price_and_which_not_yet() -> None:
+    (row,) = re.findall(r"^\| the price dimension (.*) \| not yet; (.*) are there \|$", README, re.MULTILINE)
+    missing, there = (set(re.findall(r"`(\w+)`", cell)) for cell in row)
+    assert there == set(DIMENSIONS)
+    assert missing
+    assert not missing & there

@@ -160,6 +160,47 @@ def missing_docstrings(source: Source) -> Iterator[str]:
                 yield f"{node.lineno}: {node.name}"
 
 
+def missing_documents(source: Source) -> Iterator[str]:
+    """A docstring or comment names a document of the checkout or none: a reader cannot look into another."""
+    if not source.path.endswith(".py"):
+        return
+    comments = [
+        line.partition("#")[2] for line in source.text.splitlines() if line.lstrip().startswith("#") or "  # " in line
+    ]
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = [ast.get_docstring(node) or "" for node in ast.walk(source.tree) if isinstance(node, owners)]
+    for text in (*comments, *docstrings):
+        named = {Path(each).name for each in re.findall(r"[\w./-]*\w\.md\b", text)}
+        yield from (f"{name} is not here" for name in sorted(named - DOCUMENTS))
+
+
+DOCUMENTS = {Path(source.path).name for source in SOURCES if source.path.endswith(".md")}
+
+
+def shared_words(source: Source) -> Iterator[str]:
+    """A type of domain/ is a word that all folders share, so none of them calls another thing by it."""
+    if source.is_product and not source.path.startswith("domain/"):
+        yield from (
+            f"{node.lineno}: {node.name}"
+            for node in source.tree.body
+            if isinstance(node, ast.ClassDef) and node.name in DOMAIN_TYPES
+        )
+
+
+def domain_types(sources: list[Source]) -> frozenset[str]:
+    """The names of the classes in domain/."""
+    return frozenset(
+        node.name
+        for source in sources
+        if source.is_product and source.path.startswith("domain/")
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef)
+    )
+
+
+DOMAIN_TYPES = domain_types(SOURCES)
+
+
 def protocol_methods(sources: list[Source]) -> frozenset[str]:
     """Methods that a Protocol of ours documents."""
     return frozenset(
@@ -201,6 +242,8 @@ SCANS: tuple[Scan, ...] = (
     missing_docstrings,
     machine_paths_and_mirrors,
     fixed_examples,
+    missing_documents,
+    shared_words,
 )
 
 
@@ -235,6 +278,8 @@ BREAKS = {
         "@settings(max_examples=60)\ndef f(): 1\n",
         1,
     ),
+    "a document elsewhere": (missing_documents, "tests/x.py", '"""notes.md A1: so it is."""\n# notes.md B2\n', 2),
+    "a word of domain/": (shared_words, "store/x.py", "class DeviceState:\n  pass\n", 1),
 }
 
 
@@ -257,6 +302,8 @@ KEEPS = {
     "a quotient of a fraction": (floats, "domain/money.py", "amount = Fraction(price) * quantity / whole\n"),
     "a float outside money": (floats, "collector/x.py", "ratio = 0.5\n"),
     "a private function": (missing_docstrings, "meter/x.py", '"""X."""\ndef _rate(): pass\n'),
+    "a document that is here": (missing_documents, "tests/x.py", '"""See docs/settings.md."""\nX = "none.md"\n'),
+    "a word of one's own": (shared_words, "store/x.py", "class DeviceStatePeriod:\n  pass\n"),
     "a method of a Protocol": (
         missing_docstrings,
         "meter/x.py",

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from domain.clock import SystemClock
 from gputab.cli import run
 from machine.process import free_port
-from victoriametrics.launcher import start
+from tests.victoriametrics_server import start
 
 Gputab = Callable[..., Any]
 
@@ -23,13 +22,7 @@ def place(tmp_path: Path, victoriametrics_binary: Path, monkeypatch: pytest.Monk
     (tmp_path / "gputab.toml").write_text(
         f'database_url = "sqlite:///ledger.db"\nvictoriametrics_url = "http://127.0.0.1:{port}"\n'
     )
-    with start(
-        binary=victoriametrics_binary,
-        port=port,
-        data_dir=tmp_path / "vm",
-        log=tmp_path / "vm.log",
-        clock=SystemClock(),
-    ):
+    with start(binary=victoriametrics_binary, port=port, folder=tmp_path / "vm"):
         assert run(["db", "upgrade"]) == 0
         yield tmp_path
 

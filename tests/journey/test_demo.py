@@ -14,6 +14,7 @@ from rich.console import Console
 
 from domain.clock import SystemClock
 from gputab.demo.run import run_demo
+from machine.programs import VICTORIA_METRICS
 from settings.gputab import load_settings
 
 FAKES = Path(__file__).parents[1] / "fakes" / "nvml"
@@ -59,6 +60,24 @@ def test_a_machine_with_cards_is_metered_on_its_own_cards(own_folder: Path) -> N
     assert "of 2 cards in use" in demo.stdout
     assert "sim-" not in demo.stdout
     assert " 0 differences" in demo.stdout
+    assert _processes_of(own_folder) == []
+
+
+def test_a_program_that_cannot_start_ends_the_demo_in_its_own_words(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = "".join(f"  -{flag} value\\n" for flag in VICTORIA_METRICS.required_flags)
+    broken = own_folder / "broken-store"
+    broken.write_text(
+        f"#!/bin/sh\n[ \"$1\" = -help ] && printf '{flags}' && exit 0\necho 'cannot take the port; free it'; exit 3\n"
+    )
+    broken.chmod(0o755)
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_BINARY", str(broken))
+    command = [sys.executable, "-m", "gputab", "demo"]
+    demo = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert demo.returncode == 1
+    said = demo.stderr.splitlines()[-1]
+    assert said.startswith("gputab: cannot keep 'victoriametrics' running (cannot take the port; free it): see ")
     assert _processes_of(own_folder) == []
 
 

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def _usage(gputab: Gputab, start_s: int, end_s: int) -> tuple[int, int, int]:
 
 
 def _charges(place: Path) -> list[Any]:
-    with sqlite3.connect(place / "ledger.db") as ledger:
+    with closing(sqlite3.connect(place / "ledger.db")) as ledger, ledger:
         return ledger.execute("SELECT * FROM charges ORDER BY charge_id").fetchall()
 
 
