@@ -74,7 +74,7 @@ class NvmlSource:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             raise UnavailableError(
-                f"cannot reach the NVIDIA driver: {error}; install it, or use --source simulator"
+                f"cannot reach the NVIDIA driver: {error}; install it, or see simulated cards by `gputab demo`"
             ) from error
         self._handles: dict[str, Any] = {}
         self._known: dict[str, Device] = {}

@@ -17,12 +17,12 @@ from collector.ranges import is_measurable, is_possible
 from collector.unchanged_file import UnchangedFile
 from domain.errors import InputError, UnavailableError
 from domain.period import parse_instant
+from domain.problems import SHOWN_PROBLEMS, listed
 from domain.series import CATALOGUE, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, OWNER, Series
 from domain.slugs import check_name
 
 _TIME = "time"
 _REQUIRED = (_TIME, "node", "gpu_uuid")
-_PROBLEMS_SHOWN = 20
 _PROGRESS_ROWS = 5_000
 # No whole number that a card can say has more digits than this and one.
 _EXPONENT_MAX = 18
@@ -84,9 +84,9 @@ class SampleFile:
     def refuse_problems(self) -> None:
         """Raise InputError with every problem that was met."""
         if self.problems:
-            listed = "; ".join(self.problems[:_PROBLEMS_SHOWN])
-            more = " and more" if len(self.problems) > _PROBLEMS_SHOWN else ""
-            raise InputError(f"cannot import {str(self.path)!r}: {listed}{more}. Nothing was sent; mend these cells")
+            more = " and more" if len(self.problems) > SHOWN_PROBLEMS else ""
+            found = listed(self.problems[:SHOWN_PROBLEMS])
+            raise InputError(f"cannot import {str(self.path)!r}: {found}{more}. Nothing was sent; mend these cells")
 
     def refuse_change(self, sent: int) -> None:
         """Raise what `changed` says, where the file is no longer what the first reading found good."""
@@ -107,7 +107,7 @@ class SampleFile:
         columns = _Columns.of(next(reader, []), self.path)
         last_us: dict[tuple[str, ...], int] = {}
         for number, cells in enumerate(reader, start=1):
-            if len(self.problems) > _PROBLEMS_SHOWN:
+            if len(self.problems) > SHOWN_PROBLEMS:
                 return
             if number % _PROGRESS_ROWS == 0:
                 advance(meter.take())
@@ -210,7 +210,7 @@ class _Columns:
             problems.append("no column of values")
         if problems:
             raise InputError(
-                f"cannot import {str(path)!r}: {'; '.join(problems)}. Columns are {', '.join((_TIME, *OWNER))} and "
+                f"cannot import {str(path)!r}: {listed(problems)}. Columns are {', '.join((_TIME, *OWNER))} and "
                 f"{', '.join(sorted(allowed - {_TIME, *OWNER}))}"
             )
         return cls(names)

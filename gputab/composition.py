@@ -37,12 +37,9 @@ def clock() -> Clock:
 @contextmanager
 def open_database(config: Settings) -> Iterator[Database]:
     """The ledger, refused unless it is at the newest migration."""
-    database = Database(config.database_url)
-    try:
+    with Database(config.database_url) as database:
         check(database)
         yield database
-    finally:
-        database.close()
 
 
 def http_client() -> httpx.Client:

@@ -13,6 +13,7 @@ from domain.errors import InputError
 from domain.money import UNITS, Quote, check_currency, parse_quote
 from domain.period import Period, format_instant, parse_iso_instant
 from domain.prices import ANY_SKU, DIMENSIONS, GapPolicy, GapRules, PriceBook, Rate, VramBasis, check_overlaps
+from domain.problems import listed
 from domain.skus import SkuTable
 from domain.slugs import check_slug
 
@@ -88,7 +89,7 @@ def read_price_book(path: Path, skus: SkuTable, known_skus: frozenset[str] = fro
             f"cannot read the price book {str(path)!r}: it is nested too deeply; write its rates as one list"
         ) from error
     if problems or book is None:
-        raise InputError(f"cannot use the price book {str(path)!r}: {'; '.join(problems)}")
+        raise InputError(f"cannot use the price book {str(path)!r}: {listed(problems)}")
     return book
 
 

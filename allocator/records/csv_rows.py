@@ -14,13 +14,13 @@ from domain.errors import InputError
 from domain.grants import Grant, GrantKind
 from domain.mig import SLICES_MAX
 from domain.period import format_instant, parse_instant
+from domain.problems import SHOWN_PROBLEMS, listed
 from domain.slugs import check_model, check_name, check_slug
 from domain.units import MIB, WHOLE_GPU_UNITS, milli_gpu
 
 _WHOLE_NUMBER = re.compile("[0-9]{1,9}")
 # No power of ten: a short cell would stand for one of a million digits.
 _MIB = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
-_SHOWN_PROBLEMS = 20
 _SHOWN_CHARACTERS = 80
 _Value = TypeVar("_Value")
 
@@ -61,14 +61,14 @@ class Problems:
     def add(self, line: int, problem: str) -> None:
         """Note a problem; only the first 20 are kept in words."""
         self._count += 1
-        if len(self._shown) < _SHOWN_PROBLEMS:
+        if len(self._shown) < SHOWN_PROBLEMS:
             self._shown.append(f"line {line}: {problem}")
 
     def raise_any(self) -> None:
         """Raise InputError if anything was wrong, in one line."""
         if self._count:
-            rest = f"; and {self._count - _SHOWN_PROBLEMS} more" if self._count > _SHOWN_PROBLEMS else ""
-            raise InputError(f"cannot import the records, nothing was written: {'; '.join(self._shown)}{rest}")
+            found = listed(self._shown, self._count)
+            raise InputError(f"cannot import the records, nothing was written: {found}")
 
 
 def read_rows(lines: Iterable[str], problems: Problems) -> list[Row]:

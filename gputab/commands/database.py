@@ -13,15 +13,13 @@ app = typer.Typer(help="Bring the database to this version, or check it.", no_ar
 @app.command()
 def upgrade() -> None:
     """Run every migration the database lacks, in one transaction."""
-    database = Database(composition.settings().database_url)
-    migrate.upgrade(database)
-    say(f"the database is at migration {migrate.check(database)}")
-    database.close()
+    with Database(composition.settings().database_url) as database:
+        migrate.upgrade(database)
+        say(f"the database is at migration {migrate.check(database)}")
 
 
 @app.command()
 def check() -> None:
     """Fail unless the database is at the newest migration and its tables are as that made them."""
-    database = Database(composition.settings().database_url)
-    say(f"the database is at migration {migrate.check(database)}")
-    database.close()
+    with Database(composition.settings().database_url) as database:
+        say(f"the database is at migration {migrate.check(database)}")

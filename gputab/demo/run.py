@@ -117,9 +117,12 @@ def _wait_for_cards(demo: Demo, supervisor: Supervisor, operator: AllocatorClien
 
 def _live(demo: Demo, supervisor: Supervisor, customers: Customers, duration_s: int | None) -> None:
     """One tick a second: the tenants act, the tab is drawn."""
-    watch = Watch(demo.scene, demo.client)
     began_s = demo.clock.now_us() // MICROSECONDS
-    with Live(console=demo.console, auto_refresh=False) as live:
+    with (
+        composition.open_database(demo.scene.settings) as database,
+        Live(console=demo.console, auto_refresh=False) as live,
+    ):
+        watch = Watch(demo.scene, database, demo.client)
         for age_s in _ticks(demo.clock, duration_s):
             customers.tick()
             supervisor.check()

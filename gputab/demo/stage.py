@@ -81,11 +81,10 @@ def prepare(
         evidence_dir=folder / "evidence",
     )
     progress("making the database, tenants, prices and tokens")
-    database = Database(config.database_url)
-    migrate.upgrade(database)
-    _refuse_customers(database)
-    tokens = _tokens(database, tenants, nodes, past_start_us)
-    database.close()
+    with Database(config.database_url) as database:
+        migrate.upgrade(database)
+        _refuse_customers(database)
+        tokens = _tokens(database, tenants, nodes, past_start_us)
     _write_settings(folder / CONFIG_FILE, config, tokens["operator"])
     return Stage(
         folder=folder,

@@ -25,10 +25,10 @@ _LOOKBACK_S = 15
 class Watch:
     """Looks once a second."""
 
-    def __init__(self, stage: Stage, client: httpx.Client) -> None:
+    def __init__(self, stage: Stage, database: Database, client: httpx.Client) -> None:
         self._operator = AllocatorClient(stage.settings.allocator_url, stage.operator_token, client)
         self._reader = Reader(stage.settings.victoriametrics_url, client)
-        self._database = Database(stage.settings.database_url)
+        self._database = database
         self._first_hour_us: int | None = None
 
     def look(self, now_s: int, remark: str) -> TabView:

@@ -207,7 +207,7 @@ def test_a_machine_without_a_driver_is_pointed_to_the_simulator(here: Path, caps
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
     assert run(["collect"]) == 1
-    assert "use --source simulator" in capsys.readouterr().err
+    assert "by `gputab demo`" in capsys.readouterr().err
 
 
 def test_a_nodes_queue_is_a_file_of_its_own_whatever_the_node_is_called(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_an_inventory_that_fails_for_another_reason_may_succeed_later(driver: Fa
 def test_no_driver_is_one_line_that_names_the_simulator(driver: FakeDriver) -> None:
     driver.fault(pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "nvmlInitWithFlags")
 
-    with pytest.raises(UnavailableError, match="--source simulator"):
+    with pytest.raises(UnavailableError, match="by `gputab demo`"):
         NvmlSource()
 
 

@@ -28,12 +28,8 @@ def stage_on(place: Path, victoriametrics_binary: Path) -> Callable[..., Stage]:
 
 
 def _tenants(url: str) -> list[str]:
-    database = Database(url)
-    try:
-        with database.read() as connection:
-            return [each.tenant for each in load_tenants(connection, Principal.local_operator())]
-    finally:
-        database.close()
+    with Database(url) as database, database.read() as connection:
+        return [each.tenant for each in load_tenants(connection, Principal.local_operator())]
 
 
 def test_a_ledger_with_customers_is_refused_and_left_alone(stage_on: Callable[..., Stage], ledger: Path) -> None:
@@ -61,13 +57,11 @@ def test_a_demo_after_a_demo_begins_anew(stage_on: Callable[..., Stage]) -> None
     stage_on()
     stage = stage_on()
     assert _tenants(stage.settings.database_url) == sorted(TENANTS)
-    database = Database(stage.settings.database_url)
-    with database.read() as connection:
+    with Database(stage.settings.database_url) as database, database.read() as connection:
         found = {
             tenant: authenticate(connection, secret, now_us=NOW_US).tenant
             for tenant, secret in stage.tenant_tokens.items()
         }
-    database.close()
     assert found == {tenant: tenant for tenant in TENANTS}
 
 
