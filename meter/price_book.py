@@ -106,11 +106,14 @@ class _Reader:
             return None
         self._keys("the book", content, _BOOK_KEYS, needed={"book", "currency", "rates"})
         name = str(self._name("book", "price book", content.get("book")))
-        currency = self._try("currency", check_currency, content.get("currency"))
+        currency = content.get("currency")
+        if currency is not None:
+            currency = self._try("currency", check_currency, currency)
         gaps = self._gaps(content.get("gaps", {}))
         rows = content.get("rates")
         if not isinstance(rows, list) or not rows:
-            self._problems.append("rates: cannot use a book without rates; write at least one")
+            if rows is not None:
+                self._problems.append("rates: cannot use a book without rates; write at least one")
             return None
         rates = tuple(filter(None, (self._rate(name, i, row) for i, row in enumerate(rows, start=1))))
         self._check_names(rates)
@@ -145,11 +148,14 @@ class _Reader:
         self._keys(place, row, _RATE_KEYS, needed={"dimension", "sku", "price", "unit", "from"})
         dimension, sku = row.get("dimension"), str(row.get("sku"))
         counts = DIMENSIONS.get(dimension) if isinstance(dimension, str) else None
-        if counts is None:
+        if counts is None and dimension is not None:
             self._problems.append(f"{place}: cannot price the dimension {dimension!r}; write {', '.join(DIMENSIONS)}")
-        if sku != ANY_SKU and sku not in self._skus and sku.partition("/")[0] not in self._skus:
+        is_known = sku == ANY_SKU or sku in self._skus or sku.partition("/")[0] in self._skus
+        if not is_known and row.get("sku") is not None:
             self._problems.append(f"{place}: cannot find the SKU {sku!r}; write one of the SKU table, or add it there")
-        quote = self._try(place, parse_quote, row.get("price"), row.get("unit"))
+        price, unit = row.get("price"), row.get("unit")
+        # What is missing was said.
+        quote = None if price is None or unit is None else self._try(place, parse_quote, price, unit)
         if quote is not None and counts is not None and quote.basis != counts:
             units = " or ".join(unit for unit, (basis, _) in UNITS.items() if basis == counts)
             self._problems.append(f"{place}: cannot price {dimension!r} per {quote.unit}; write {units}")
@@ -187,8 +193,10 @@ class _Reader:
         return None
 
     def _period(self, place: str, row: Mapping[str, Any]) -> tuple[int, int | None] | None:
-        start_us = self._try(f"{place}, from", parse_iso_instant, str(row.get("from", "")))
-        end_us = self._try(f"{place}, to", parse_iso_instant, str(row["to"])) if row.get("to") is not None else None
+        start_us, end_us = (
+            self._try(f"{place}, {name}", parse_iso_instant, str(row[name])) if row.get(name) is not None else None
+            for name in ("from", "to")
+        )
         if start_us is None:
             return None
         if end_us is not None:

@@ -68,3 +68,24 @@ def test_an_empty_name_is_not_taken_for_everybody(tmp_path: Path, who: str) -> N
 def test_a_number_is_not_made_the_name_of_a_book(tmp_path: Path) -> None:
     message = _refusal(tmp_path, _book(VRAM).replace("retail", "5"))
     assert "as a price book; write its name, in quotes" in message
+
+
+@pytest.mark.parametrize("missing", ["dimension", "sku", "price", "unit", "from"])
+def test_what_is_missing_is_said_once(tmp_path: Path, missing: str) -> None:
+    """A unit is never guessed, and a key that is not there is no wrong value beside it."""
+    rate = {
+        "dimension": "gpu",
+        "sku": "rtx4090-24g",
+        "price": '"2.20"',
+        "unit": "GPU-hour",
+        "from": "2026-01-01T00:00Z",
+    }
+    pairs = ", ".join(f"{key}: {value}" for key, value in rate.items() if key != missing)
+    message = _refusal(tmp_path, _book(pairs))
+    assert message.partition("': ")[2] == f"rate 1: {missing} is missing; write it"
+
+
+def test_what_the_book_itself_lacks_is_said_once(tmp_path: Path) -> None:
+    message = _refusal(tmp_path, "book: retail\n")
+    said = "the book: currency is missing; write it; the book: rates is missing; write it"
+    assert message.partition("': ")[2] == said
