@@ -21,7 +21,7 @@ FILES = [
 # themselves a part of a message that has one.
 PASSED_ON = {
     "cannot find {} in the package '{}' of {}",
-    "cannot import the records, nothing was written: {}{}",
+    "cannot import the records, nothing was written: {}",
     "cannot take a Debian package on '{}'",
     "cannot use '{}': {}",
     "cannot use the allocator's answer {}: {}",

@@ -117,7 +117,7 @@ def test_a_sku_is_of_the_table_or_one_that_a_card_reports(tmp_path: Path, sku: s
         (f"book: retail\nrates: [{RATE}]\n", "the book: currency is missing"),
         (f"book: retail\ncurrency: yuan\nrates: [{RATE}]\n", "currency: cannot use 'yuan' as a currency"),
         (f"book: retail\ncurrency: 156\nrates: [{RATE}]\n", "currency: cannot use 156 as a currency"),
-        (HEAD, "rates: cannot use a book without rates"),
+        (HEAD, "the book: rates is missing; write it"),
         (f"{HEAD}rates: []\n", "rates: cannot use a book without rates"),
         (f"{HEAD}rates: {RATE}\n", "rates: cannot use a book without rates"),
         (f"{HEAD}colour: red\nrates: [{RATE}]\n", "the book: unknown key 'colour'"),
