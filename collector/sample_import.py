@@ -72,8 +72,9 @@ def import_samples(
 
     A reading stands for `hold_s` seconds (the median step of its device where None), but not beyond the next row of
     the device or owner it is about, nor an owner's beyond a row that leaves no room for it (`Seconds.readings`).
-    `advance` is told characters read; the file is read twice, and once more where the store has samples of its nodes
-    and time. Marks each node complete up to its last second. Importing the same file again changes nothing.
+    `advance` is told characters read: the file is read twice, and once more where the store has samples of its nodes
+    and time, when those of the second and third reading count half. Marks each node complete up to its last second.
+    Importing the same file again changes nothing.
 
     Raises, with nothing sent, InputError for a file that cannot be used or has times that the store does not keep or
     that are still to come, ConflictError where the store holds a larger value, which it would keep, and what
@@ -98,7 +99,8 @@ def import_samples(
     expected = Counter({node: kept(node) for node in ends_s})
     sent: Counter[str] = Counter()
     if any(expected.values()):
-        expected -= _held(_runs(file, survey.holds_s, sent, lambda _: None), stored)
+        advance = _halved(advance)
+        expected -= _held(_runs(file, survey.holds_s, sent, advance), stored)
     dropped_before = pusher.dropped_rows()
 
     _send(file, _runs(file, survey.holds_s, sent, advance), pusher, sent)
@@ -116,6 +118,10 @@ def import_samples(
                 "then import again"
             )
     return ImportReport(survey.rows, sent.total(), seconds.merged, file.cut_cells, tuple(sorted(sent)), start_s, end_s)
+
+
+def _halved(advance: Callable[[int], None]) -> Callable[[int], None]:
+    return lambda count: advance(count // 2)
 
 
 def _look_through(file: SampleFile, hold_s: int | None, advance: Callable[[int], None]) -> tuple[_Survey, Seconds]:

@@ -113,8 +113,8 @@ def do_import(pusher: Pusher, reader: Reader, victoriametrics_url: str) -> Impor
     """Imports a sample log into the session's store."""
     check_store = partial(launcher.check_flags, victoriametrics_url)
 
-    def do(path: Path, hold_s: int | None = None) -> ImportReport:
-        return import_samples(path, pusher, SystemClock(), ReaderSamples(reader), check_store, hold_s=hold_s)
+    def do(path: Path, **how: Any) -> ImportReport:
+        return import_samples(path, pusher, SystemClock(), ReaderSamples(reader), check_store, **how)
 
     return do
 

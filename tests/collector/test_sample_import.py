@@ -126,3 +126,15 @@ def test_the_simulated_past_comes_back_as_it_was(tmp_path: Path, reader: Reader,
     (lost,) = plan.incidents
     up = reader.export(Selector((GPU_UP,), {"gpu_uuid": lost.gpu_uuid}), START_S, START_S + 3_600).frame
     assert up.filter(pl.col("value") == 0)["second_s"].to_list() == list(range(lost.start_s, lost.end_s))
+
+
+def test_progress_is_told_the_whole_file_twice_the_first_time_and_again(
+    tmp_path: Path, unique_node: str, do_import: Import
+) -> None:
+    """Again, the store is looked at as well: the bar of that long work moves, and ends where it ended before."""
+    log = write_log(tmp_path, unique_node, *(f"{START_S + second},NODE,GPU-1,0.5,7" for second in range(1_000)))
+    whole = 2 * log.stat().st_size
+    for _ in range(2):
+        told: list[int] = []
+        do_import(log, advance=told.append)
+        assert whole - 3 <= sum(told) <= whole
