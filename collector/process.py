@@ -23,6 +23,9 @@ from victoriametrics.push import Pusher
 _DRAIN_SECONDS = 3.0
 _THREADS_END_SECONDS = 2.0
 
+# What the threads of a collector are called, with its node behind it.
+THREAD_NAME = "collector of"
+
 log = structlog.get_logger()
 
 
@@ -67,7 +70,8 @@ def collect(
     )
     tasks = [sender.run, reporter.run, *([heartbeat.run] if heartbeat is not None else [])]
     failures: list[Exception] = []
-    threads = [Thread(target=_guard, args=(task, stop, failures), daemon=True) for task in tasks]
+    name = f"{THREAD_NAME} {node}"
+    threads = [Thread(target=_guard, args=(task, stop, failures), name=name, daemon=True) for task in tasks]
     for thread in threads:
         thread.start()
     log.info("collector_started", node=node, cards=len(reporter.devices), waiting_seconds=len(queue))

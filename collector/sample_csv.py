@@ -24,8 +24,6 @@ from domain.slugs import check_name
 _TIME = "time"
 _REQUIRED = (_TIME, "node", "gpu_uuid")
 _PROGRESS_ROWS = 5_000
-# No whole number that a card can say has more digits than this and one.
-_EXPONENT_MAX = 18
 # More than any card counts of anything.
 _BEYOND_ANY = Decimal(2**64)
 

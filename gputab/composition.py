@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import httpx
 import structlog
@@ -37,7 +37,7 @@ def clock() -> Clock:
 @contextmanager
 def open_database(config: Settings) -> Iterator[Database]:
     """The ledger, refused unless it is at the newest migration."""
-    with Database(config.database_url) as database:
+    with closing(Database(config.database_url)) as database:
         check(database)
         yield database
 

@@ -93,7 +93,7 @@ def _follow(command: object, words: list[str]) -> None:
                     raise LookupError(f"no command {name!r}")
                 _follow(command.commands[name], words[1:])
         return
-    parameters = command.params  # type: ignore[attr-defined]
+    parameters = command.params  # type: ignore[attr-defined] # the command library has no types of its own
     options = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts) if name[0] == "-"}
     arguments = [each for each in parameters if each.param_type_name == "argument"]
     waiting = [word.strip("[]") for word in words if word.strip("[].")]

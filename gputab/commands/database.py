@@ -1,5 +1,7 @@
 """`gputab db`: the ledger's migrations."""
 
+from contextlib import closing
+
 import typer
 
 from gputab import composition
@@ -13,7 +15,7 @@ app = typer.Typer(help="Bring the database to this version, or check it.", no_ar
 @app.command()
 def upgrade() -> None:
     """Run every migration the database lacks, in one transaction."""
-    with Database(composition.settings().database_url) as database:
+    with closing(Database(composition.settings().database_url)) as database:
         migrate.upgrade(database)
         say(f"the database is at migration {migrate.check(database)}")
 
@@ -21,5 +23,5 @@ def upgrade() -> None:
 @app.command()
 def check() -> None:
     """Fail unless the database is at the newest migration and its tables are as that made them."""
-    with Database(composition.settings().database_url) as database:
+    with closing(Database(composition.settings().database_url)) as database:
         say(f"the database is at migration {migrate.check(database)}")

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -81,7 +82,7 @@ def prepare(
         evidence_dir=folder / "evidence",
     )
     progress("making the database, tenants, prices and tokens")
-    with Database(config.database_url) as database:
+    with closing(Database(config.database_url)) as database:
         migrate.upgrade(database)
         _refuse_customers(database)
         tokens = _tokens(database, tenants, nodes, past_start_us)

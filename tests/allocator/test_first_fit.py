@@ -1,5 +1,7 @@
 """Placement: the first node that can, the first cards on it, and a reason from every node where none can."""
 
+from typing import Any
+
 import pytest
 
 from allocator.first_fit import choose
@@ -42,11 +44,11 @@ def mig_card(node: str, index: int, *takes: Take, foreign: tuple[str, ...] = ())
     )
 
 
-def ask(kind: GrantKind = GrantKind.WHOLE, **wishes: object) -> AllocationRequest:
-    return AllocationRequest("acme", "lab", kind, **wishes)  # type: ignore[arg-type]
+def ask(kind: GrantKind = GrantKind.WHOLE, **wishes: Any) -> AllocationRequest:
+    return AllocationRequest("acme", "lab", kind, **wishes)
 
 
-def share(milli: int, **wishes: object) -> AllocationRequest:
+def share(milli: int, **wishes: Any) -> AllocationRequest:
     return ask(GrantKind.SHARE, milli_gpu=milli, **wishes)
 
 

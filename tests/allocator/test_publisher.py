@@ -1,7 +1,7 @@
 """Open grants as series: every second they hold and no other, a zero at the end, and no harm when the store is down."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,9 +92,9 @@ def finish(ledger: "Ledger", allocation: str, end_us: int) -> None:
         connection.execute(update(grants).where(grants.c.allocation == allocation).values(end_us=end_us))
 
 
-def wait_for(condition: object, seconds: float = 10) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
     deadline_s = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
 

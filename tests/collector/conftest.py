@@ -1,5 +1,6 @@
 """A queue in a folder of the test's own, a fake driver with its processes, a store to import into, and silence."""
 
+import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 import structlog
 
 from collector.nvml import NvmlSource
+from collector.process import THREAD_NAME
 from collector.queue import BatchQueue
 from collector.sample_import import ImportReport, import_samples
 from domain.clock import SystemClock
 from domain.samples import DeviceReading
 from domain.units import MIB
 from gputab.commands.samples import ReaderSamples
+from tests.collector.patience import PATIENCE_S
 from tests.collector.rig import MakeRig, Rig, answer
 from tests.collector.sample_logs import Import
 from tests.collector.stores import OwnStore
@@ -124,6 +127,10 @@ def _quiet_logs() -> Iterator[None]:
     """Logs of one test must not reach another's; a test that looks at them captures them itself."""
     structlog.configure(processors=[_drop])
     yield
+    # A collector ends though a thread still waits for a slow store; that one has its say before the next test.
+    for thread in threading.enumerate():
+        if thread.name.startswith(THREAD_NAME):
+            thread.join(PATIENCE_S)
     structlog.reset_defaults()
 
 

@@ -142,4 +142,5 @@ def test_what_passes_is_in_range_and_what_does_not_is_counted(values: dict[Serie
     assert not set(passed) & set(checked.refused)
     used_bytes, total_bytes = passed.get(GPU_MEMORY_USED), passed.get(GPU_MEMORY_TOTAL)
     assert used_bytes is None or total_bytes is None or used_bytes <= total_bytes
-    assert GPU_TEMPERATURE not in passed or passed[GPU_TEMPERATURE] is None or passed[GPU_TEMPERATURE] < 200  # type: ignore[operator]
+    celsius = passed.get(GPU_TEMPERATURE)
+    assert celsius is None or celsius < 200

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import httpx
 import pytest
@@ -32,7 +33,7 @@ class Allocator(ThreadingHTTPServer):
         self.clock = clock
         self.status = 200
         self.ahead_us = 0
-        self.bodies: list[dict[str, object]] = []
+        self.bodies: list[dict[str, Any]] = []
         self.beats = 0
 
     @property
@@ -99,8 +100,8 @@ def test_the_inventory_is_reported_at_the_start_on_a_change_and_every_minute(
         reporter.deliver()
 
     assert [body["observed_s"] for body in allocator.bodies] == [START_S, START_S + 20, START_S + 80]
-    assert allocator.bodies[0]["devices"][2]["instances"][0]["profile"] == "3g.40gb"  # type: ignore[index]
-    assert [len(body["devices"]) for body in allocator.bodies] == [4, 3, 3]  # type: ignore[arg-type]
+    assert allocator.bodies[0]["devices"][2]["instances"][0]["profile"] == "3g.40gb"
+    assert [len(body["devices"]) for body in allocator.bodies] == [4, 3, 3]
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_reports(
@@ -147,7 +148,7 @@ def test_a_report_that_the_service_refuses_for_good_does_not_block_the_next(
     reporter.deliver()
 
     assert [log["event"] for log in logs] == ["inventory_refused"]
-    assert [len(body["devices"]) for body in allocator.bodies] == [3]  # type: ignore[arg-type]
+    assert [len(body["devices"]) for body in allocator.bodies] == [3]
 
 
 def test_a_wrong_token_is_tried_again_since_it_can_be_mended(

@@ -70,20 +70,31 @@ def test_a_store_is_checked_once_and_an_outage_then_is_only_an_outage(queue: Bat
     assert stored_seconds(own_store.url, "node-1", range(START_S, START_S + 100)) == list(range(START_S, START_S + 10))
 
 
-class _Picky(BaseHTTPRequestHandler):
+class PickyStore(ThreadingHTTPServer):
+    """`taken` are status and body of what was pushed to it, `pages` the answers to the next looks at its flags."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Door)
+        self.taken: list[tuple[int, bytes]] = []
+        self.pages: list[tuple[int, str]] = []
+
+
+class _Door(BaseHTTPRequestHandler):
     """Refuses every request that has a certain second in it, as a store does with a line it cannot read."""
+
+    server: PickyStore
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status = 400 if b"unreadable" in body else 204
-        self.server.taken.append((status, body))  # type: ignore[attr-defined]
+        self.server.taken.append((status, body))
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def do_GET(self) -> None:
         """The page of flags that the test has laid out next, or a good one."""
-        pages = self.server.pages  # type: ignore[attr-defined]
+        pages = self.server.pages
         status, text = pages.pop(0) if pages else (200, PAGE)
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
@@ -95,10 +106,8 @@ class _Picky(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def picky_store() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Picky)
-    server.taken = []  # type: ignore[attr-defined]
-    server.pages = []  # type: ignore[attr-defined]
+def picky_store() -> Iterator[PickyStore]:
+    server = PickyStore()
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     yield server
@@ -108,12 +117,12 @@ def picky_store() -> Iterator[ThreadingHTTPServer]:
 
 
 def test_what_answers_but_is_no_store_gets_nothing_and_makes_no_second_unusable(
-    queue: BatchQueue, picky_store: ThreadingHTTPServer
+    queue: BatchQueue, picky_store: PickyStore
 ) -> None:
     """Too old, or an HTTPS port, whose 400 would set aside every second there is; each reason is said once."""
     url = f"http://127.0.0.1:{picky_store.server_port}"
     pages = [(200, OLD_PAGE), (200, OLD_PAGE), (400, "Client sent an HTTP request to an HTTPS server."), (404, "")]
-    picky_store.pages = pages.copy()  # type: ignore[attr-defined]
+    picky_store.pages = pages.copy()
     put_samples(queue, "node-1", range(START_S, START_S + 5))
 
     with Pusher(url) as pusher, capture_logs() as logs:
@@ -121,15 +130,15 @@ def test_what_answers_but_is_no_store_gets_nothing_and_makes_no_second_unusable(
         for _ in pages:
             assert not sender.deliver()
 
-    assert picky_store.pages == []  # type: ignore[attr-defined]
-    assert picky_store.taken == []  # type: ignore[attr-defined]
+    assert picky_store.pages == []
+    assert picky_store.taken == []
     assert (len(queue), queue.refused) == (5, 0)
     for log, words in zip(logs, ["it lacks the flag -search.maxMemoryPerQuery", "HTTPS server", "404"], strict=True):
         assert words in log["error"]
 
 
 def test_a_second_that_the_store_calls_unusable_is_set_aside_and_the_others_arrive(
-    queue: BatchQueue, picky_store: ThreadingHTTPServer
+    queue: BatchQueue, picky_store: PickyStore
 ) -> None:
     """O3: one bad block among good ones."""
     for second_s in range(START_S, START_S + 5):
@@ -140,12 +149,12 @@ def test_a_second_that_the_store_calls_unusable_is_set_aside_and_the_others_arri
         assert sender.deliver()
         assert sender.deliver()
 
-    taken = [body for status, body in picky_store.taken if status == 204]  # type: ignore[attr-defined]
+    taken = [body for status, body in picky_store.taken if status == 204]
     good = [b"good %d\n" % s for s in range(START_S, START_S + 5) if s != START_S + 2]
     assert [body for body in taken if body.startswith(b"good")] == good
     assert len(queue) == 0
     assert queue.refused == 1
     assert queue.complete_until_s == START_S + 5
     assert [(log["event"], log["second_s"]) for log in logs] == [("second_refused", START_S + 2)]
-    unusable = [body for status, body in picky_store.taken if status == 400]  # type: ignore[attr-defined]
+    unusable = [body for status, body in picky_store.taken if status == 400]
     assert len(unusable) == 2, "once among the others, once alone, then never again"

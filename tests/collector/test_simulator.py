@@ -43,7 +43,7 @@ def test_owners_sum_to_the_device_and_everything_is_within_the_card(world: World
             assert isinstance(used_bytes, int)
             if reading.owners:
                 assert sum(use.memory_bytes for use in reading.owners.values()) == used_bytes
-            assert used_bytes <= reading.values[GPU_MEMORY_TOTAL] - reading.values[GPU_MEMORY_RESERVED]  # type: ignore[operator]
+            assert used_bytes <= reading.values[GPU_MEMORY_TOTAL] - reading.values[GPU_MEMORY_RESERVED]  # type: ignore[operator] # it knows all of its cards
 
 
 @settings(max_examples=settings().max_examples * 40 // 100)
@@ -79,8 +79,8 @@ def test_energy_is_the_sum_of_power_and_never_falls(world: World, second_s: int)
             continue
         powers = [values[GPU_POWER] for values in told[:-1]]
         energies = [values[GPU_ENERGY] for values in told]
-        assert energies[-1] - energies[0] == pytest.approx(sum(powers), abs=0.2)  # type: ignore[operator, arg-type]
-        assert all(later > earlier for earlier, later in itertools.pairwise(energies))  # type: ignore[operator]
+        assert energies[-1] - energies[0] == pytest.approx(sum(powers), abs=0.2)  # type: ignore[operator, arg-type] # it knows all of its cards
+        assert all(later > earlier for earlier, later in itertools.pairwise(energies))  # type: ignore[operator] # it knows all of its cards
 
 
 @settings(max_examples=settings().max_examples * 50 // 100)
@@ -102,7 +102,7 @@ def _alone(workload: Workload) -> list[tuple[float, float]]:
     tenancy = Tenancy("a", card.device.uuid, None, workload, START_S, None, card.usable_bytes)
     world = World(FLEET, START_S, [tenancy])
     told = [world.readings(card.device.uuid, START_S + age_s)[0].values for age_s in range(600)]
-    return [(values[GPU_MEMORY_USED] / card.usable_bytes, values[GPU_BUSY]) for values in told]  # type: ignore[operator, misc]
+    return [(values[GPU_MEMORY_USED] / card.usable_bytes, values[GPU_BUSY]) for values in told]  # type: ignore[operator, misc] # it knows all of its cards
 
 
 def test_training_climbs_to_a_plateau_and_dips_at_checkpoints() -> None:
@@ -175,7 +175,7 @@ def test_a_card_in_mig_mode_tells_no_busy_ratio_and_its_instances_tell_memory_on
         assert told.owners == {}
         assert [each.mig_uuid for each in instances] == [each.uuid for each in card.device.instances]
         assert all(each.values[GPU_BUSY] is None and GPU_POWER not in each.values for each in instances)
-        assert told.values[GPU_MEMORY_USED] == sum(each.values[GPU_MEMORY_USED] for each in instances)  # type: ignore[misc]
+        assert told.values[GPU_MEMORY_USED] == sum(each.values[GPU_MEMORY_USED] for each in instances)  # type: ignore[misc] # it knows all of its cards
 
 
 def test_the_fleet_is_what_it_says_and_follows_from_the_seed() -> None:

@@ -27,6 +27,13 @@ def _kill_and_start(store: OwnStore) -> None:
     store.start()
 
 
+def _deliver_and_kill(sender: Sender, queue: BatchQueue, store: OwnStore, seconds: int) -> None:
+    """Let the store take so many seconds, and lose them."""
+    put_samples(queue, "node-1", range(START_S, START_S + seconds))
+    assert sender.deliver()
+    _kill_and_start(store)
+
+
 def _sender(queue: BatchQueue, pusher: Pusher) -> Sender:
     return Sender("node-1", queue, pusher, FrozenClock((START_S + 40) * MICROSECONDS), unchecked)
 
@@ -37,9 +44,7 @@ def test_a_store_that_is_killed_and_back_between_two_pushes_loses_nothing(
     """No push fails: the client opens a new connection without a word."""
     with Pusher(own_store.url) as pusher, capture_logs() as logs:
         sender = _sender(queue, pusher)
-        put_samples(queue, "node-1", range(START_S, START_S + 30))
-        assert sender.deliver()
-        _kill_and_start(own_store)
+        _deliver_and_kill(sender, queue, own_store, 30)
         put_samples(queue, "node-1", range(START_S + 30, START_S + 31))
         assert sender.deliver()
         waiting, until_s = len(queue), queue.complete_until_s
@@ -54,9 +59,7 @@ def test_a_store_that_is_killed_and_back_between_two_pushes_loses_nothing(
 def test_no_mark_vouches_for_seconds_that_a_killed_store_has_lost(queue: BatchQueue, own_store: OwnStore) -> None:
     with Pusher(own_store.url) as pusher:
         sender = _sender(queue, pusher)
-        put_samples(queue, "node-1", range(START_S, START_S + 10))
-        assert sender.deliver()
-        _kill_and_start(own_store)
+        _deliver_and_kill(sender, queue, own_store, 10)
         put_samples(queue, "node-1", range(START_S + 10, START_S + 12))
         assert sender.deliver()
 
@@ -71,9 +74,7 @@ def test_a_store_behind_a_proxy_that_keeps_its_connection_loses_nothing_either(
 ) -> None:
     with proxy(own_store.url) as door, Pusher(door.url) as pusher:
         sender = _sender(queue, pusher)
-        put_samples(queue, "node-1", range(START_S, START_S + 30))
-        assert sender.deliver()
-        _kill_and_start(own_store)
+        _deliver_and_kill(sender, queue, own_store, 30)
         # The proxy's own client notices; the collector's cannot.
         put_samples(queue, "node-1", range(START_S + 30, START_S + 31))
         assert sender.deliver()

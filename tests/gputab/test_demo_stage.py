@@ -1,6 +1,7 @@
 """Where the demo runs: a folder of its own, and never a ledger that has customers."""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def stage_on(place: Path, victoriametrics_binary: Path) -> Callable[..., Stage]:
 
 
 def _tenants(url: str) -> list[str]:
-    with Database(url) as database, database.read() as connection:
+    with closing(Database(url)) as database, database.read() as connection:
         return [each.tenant for each in load_tenants(connection, Principal.local_operator())]
 
 
@@ -57,7 +58,7 @@ def test_a_demo_after_a_demo_begins_anew(stage_on: Callable[..., Stage]) -> None
     stage_on()
     stage = stage_on()
     assert _tenants(stage.settings.database_url) == sorted(TENANTS)
-    with Database(stage.settings.database_url) as database, database.read() as connection:
+    with closing(Database(stage.settings.database_url)) as database, database.read() as connection:
         found = {
             tenant: authenticate(connection, secret, now_us=NOW_US).tenant
             for tenant, secret in stage.tenant_tokens.items()

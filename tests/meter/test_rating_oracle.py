@@ -89,7 +89,7 @@ def _worlds(draw: st.DrawFn) -> World:
         devices=devices,
         proves_owners=draw(st.integers(0, 3)) > 0,
         grants=[draw(_grants(number)) for number in range(draw(st.integers(1, 4)))],
-        heard=[tuple(sorted((draw(_seconds), draw(_seconds)))) for _ in range(draw(st.integers(0, 2)))],  # type: ignore[misc]
+        heard=[tuple(sorted((draw(_seconds), draw(_seconds)))) for _ in range(draw(st.integers(0, 2)))],  # type: ignore[misc] # a pair, sorted, is a pair
         ticks=draw(st.frozensets(_seconds, max_size=10)),
         zone=draw(st.sampled_from(["UTC", "Asia/Kathmandu"])),
         assigned=[always, *assigned] if draw(st.booleans()) else assigned,

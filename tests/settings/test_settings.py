@@ -1,21 +1,11 @@
 """Settings: who wins, and that every mistake is reported at once, without a secret."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from domain.errors import InputError
 from settings.gputab import Settings, load_settings
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory and an environment without any setting."""
-    for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def _write(folder: Path, text: str) -> None:

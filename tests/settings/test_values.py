@@ -1,21 +1,11 @@
 """Which values a setting takes, from the environment and from the file."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from domain.errors import InputError
 from settings.gputab import Settings, load_settings
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory and an environment without any setting."""
-    for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def _refusal() -> str:
