@@ -192,11 +192,13 @@ class Service:
         """A heartbeat of the node."""
         assert self.call("PUT", f"/v1/nodes/{node}/heartbeat", node).status_code == 200
 
-    def furnish(self, node: str, *devices: Device) -> None:
-        """A node that lives and has these cards since a minute ago."""
+    def furnish(self, node: str, *devices: Device) -> int:
+        """A node that lives and has these cards since a minute ago; the second that it is now."""
         self.beat(node)
-        answer = self.report(node, *devices, observed_s=self.ledger.now_s() - 60)
+        now_s = self.ledger.now_s()
+        answer = self.report(node, *devices, observed_s=now_s - 60)
         assert answer.status_code == 200, answer.text
+        return now_s
 
     def ask(self, who: str, key: str | None = None, **order: Any) -> httpx.Response:
         """A request for capacity in the project lab."""

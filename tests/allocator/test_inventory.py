@@ -124,8 +124,7 @@ def test_a_card_that_is_lost_keeps_its_capacity_on_the_books_but_takes_nothing_n
     service: "Service", ledger: "Ledger", hardware: "Hardware"
 ) -> None:
     """HAMi #2592: a UUID that was gone was skipped, and its capacity looked free. A grant on it goes on."""
-    now = ledger.now_s()
-    service.furnish("n1", hardware.rtx4090("GPU-0", 0), hardware.rtx4090("GPU-1", 1))
+    now = service.furnish("n1", hardware.rtx4090("GPU-0", 0), hardware.rtx4090("GPU-1", 1))
     held = service.grant("acme", kind="whole")
     assert held["grants"][0]["gpu_uuid"] == "GPU-0"
     service.report("n1", observed_s=now - 20)
@@ -139,9 +138,8 @@ def test_a_card_that_is_lost_keeps_its_capacity_on_the_books_but_takes_nothing_n
 
 def test_a_card_that_comes_back_is_in_service_again(service: "Service", ledger: "Ledger", hardware: "Hardware") -> None:
     """k8s-device-plugin #234: one fault was for ever."""
-    now = ledger.now_s()
     card = hardware.rtx4090("GPU-0", 0)
-    service.furnish("n1", card)
+    now = service.furnish("n1", card)
     service.report("n1", observed_s=now - 20)
     service.report("n1", observed_s=now - 19)
     service.report("n1", card, observed_s=now - 10)
@@ -212,9 +210,8 @@ def test_a_card_moves_only_when_its_node_has_given_it_up(
     service: "Service", ledger: "Ledger", hardware: "Hardware"
 ) -> None:
     """A node that says it has another's card must not get it: reports come from machines that are rented out."""
-    now = ledger.now_s()
     card = hardware.rtx4090("GPU-0", 0)
-    service.furnish("n1", card)
+    now = service.furnish("n1", card)
     before = ledger.everything(*TABLES)
     stolen = service.report("n2", card, hardware.rtx4090("GPU-2", 1), observed_s=now - 30)
     assert stolen.status_code == 409

@@ -4,8 +4,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import update
 
-from store.tables.capacity import grants
+from domain.clock import MICROSECONDS
+from store.database import now_us
+from store.tables.capacity import device_periods, grants
 
 if TYPE_CHECKING:
     from tests.allocator.conftest import Hardware, Ledger, Service
@@ -44,9 +47,10 @@ def test_a_card_that_is_held_as_a_whole_stays_so_in_another_mode(service: "Servi
 def test_a_card_is_not_granted_before_its_period_begins(
     service: "Service", hardware: "Hardware", ledger: "Ledger"
 ) -> None:
-    """A node's clock may be two seconds ahead; a grant that began before the card would be accounted for by none."""
-    service.beat("n1")
-    assert service.report("n1", hardware.rtx4090("GPU-0", 0), observed_s=ledger.now_s() + 2).status_code == 200
+    """A node's clock may be ahead; a grant that began before the card would be accounted for by none."""
+    service.furnish("n1", hardware.rtx4090("GPU-0", 0))
+    with ledger.database.write() as connection:
+        connection.execute(update(device_periods).values(start_us=now_us(connection) + 3_600 * MICROSECONDS))
     refused = service.ask("acme", kind="whole")
     assert refused.status_code == 409
     assert ledger.rows(grants) == []
