@@ -46,6 +46,12 @@ def victoriametrics_url(victoriametrics_binary: Path, tmp_path_factory: pytest.T
 
 
 @pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """Where an empty database of the test's own is to be: nothing is migrated yet."""
+    return f"sqlite:///{tmp_path}/gputab.db"
+
+
+@pytest.fixture
 def unique_node() -> str:
     """A node name for one test, so that it sees no other test's series."""
     return f"node-{uuid4().hex}"

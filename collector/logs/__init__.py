@@ -1,0 +1,1 @@
+"""Logs of other tools: text that a driver or an exporter wrote, as readings."""

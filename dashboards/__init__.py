@@ -1,0 +1,1 @@
+"""Pictures of the fleet: Grafana dashboards from Python, as committed JSON."""

@@ -1,0 +1,1 @@
+"""The cost explorer: what was spent, by whom and on which day."""
