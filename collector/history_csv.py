@@ -20,6 +20,7 @@ from domain.series import (
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
     GPU_POWER,
+    GPU_SM_ACTIVE,
     GPU_TEMPERATURE,
     GPU_UP,
     OWNER_COMPUTE,
@@ -30,6 +31,7 @@ from domain.units import MIB
 _DEVICE_VALUES = (
     GPU_UP,
     GPU_BUSY,
+    GPU_SM_ACTIVE,
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_RESERVED,
     GPU_MEMORY_USED,

@@ -19,7 +19,10 @@ DRIVER_VERSION = "590.48.01"
 
 @dataclass(frozen=True, slots=True)
 class CardModel:
-    """What the simulation knows of a card model; power between the two states follows how busy the card is."""
+    """What the simulation knows of a card model; power between the two states follows how busy the card is.
+
+    `sm_active_milli` is how many of its SMs have work while some kernel runs; None where the model cannot tell.
+    """
 
     name: str
     vram_total_mib: int
@@ -32,10 +35,11 @@ class CardModel:
     sm_busy_megahertz: int
     memory_idle_megahertz: int
     memory_busy_megahertz: int
+    sm_active_milli: int | None
 
 
-RTX_4090 = CardModel("NVIDIA GeForce RTX 4090", 24_564, 340, 22_000, 430_000, 33, 74, 210, 2_520, 405, 10_501)
-H100_80G = CardModel("NVIDIA H100 80GB HBM3", 81_559, 479, 71_000, 690_000, 31, 66, 345, 1_980, 2_619, 2_619)
+RTX_4090 = CardModel("NVIDIA GeForce RTX 4090", 24_564, 340, 22_000, 430_000, 33, 74, 210, 2_520, 405, 10_501, None)
+H100_80G = CardModel("NVIDIA H100 80GB HBM3", 81_559, 479, 71_000, 690_000, 31, 66, 345, 1_980, 2_619, 2_619, 830)
 
 # Profile and first memory slice of each instance, with the GI ids a driver gave for such a layout.
 _MIXED = (("3g.40gb", 4, 2), ("2g.20gb", 0, 3), ("1g.10gb", 2, 9), ("1g.10gb", 3, 10))

@@ -22,6 +22,7 @@ from domain.series import (
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
     GPU_POWER,
+    GPU_SM_ACTIVE,
     GPU_SM_CLOCK,
     GPU_TEMPERATURE,
     GPU_UP,
@@ -96,10 +97,15 @@ class World:
         used_bytes = sum(use.memory_bytes for owners in uses for use in owners.values())
         values = self._card_values(card, second_s, used_bytes)
         if not card.device.mig_enabled:
-            values[GPU_BUSY] = sum(use.busy_micro for use in uses[0].values()) / _MICRO
+            values[GPU_BUSY] = _busy_micro(uses[0]) / _MICRO
             return [DeviceReading(gpu_uuid, None, values, _owner_uses(uses[0], tells_compute=True))]
         instances = [
-            DeviceReading(gpu_uuid, slot.mig_uuid, slot.memory_values(owners), _owner_uses(owners, tells_compute=False))
+            DeviceReading(
+                gpu_uuid,
+                slot.mig_uuid,
+                {**slot.memory_values(owners), GPU_SM_ACTIVE: _sm_active_ratio(card, _busy_micro(owners))},
+                _owner_uses(owners, tells_compute=False),
+            )
             for slot, owners in zip(card_slots, uses, strict=True)
         ]
         return [DeviceReading(gpu_uuid, None, values, {}), *instances]
@@ -126,6 +132,7 @@ class World:
         return {
             GPU_UP: 1,
             GPU_BUSY: None,
+            GPU_SM_ACTIVE: _sm_active_ratio(card, busy_micro),
             GPU_MEMORY_TOTAL: card.device.vram_total_bytes,
             GPU_MEMORY_RESERVED: card.device.vram_reserved_bytes,
             GPU_MEMORY_USED: used_bytes,
@@ -155,6 +162,16 @@ class World:
 def _energy_nano(idle_milliwatts: int, busy_milliwatts: int, seconds: int, busy_micro_seconds: int) -> int:
     """Nanojoules of a card that was up for `seconds` and busy for a part of them; of one second, nanowatts."""
     return idle_milliwatts * _MICRO * seconds + (busy_milliwatts - idle_milliwatts) * busy_micro_seconds
+
+
+def _busy_micro(uses: Mapping[str, Use]) -> int:
+    return sum(use.busy_micro for use in uses.values())
+
+
+def _sm_active_ratio(card: SimulatedCard, busy_micro: int) -> float | None:
+    if card.model.sm_active_milli is None:
+        return None
+    return card.model.sm_active_milli * busy_micro / (1_000 * _MICRO)
 
 
 def _owner_uses(uses: Mapping[str, Use], *, tells_compute: bool) -> dict[str, OwnerUse]:

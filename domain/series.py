@@ -38,6 +38,25 @@ GRANT = ("gpu_uuid", "mig_uuid", "allocation", "tenant", "project", "kind")
 
 GPU_UP = Series("gpu_up", "bool", Kind.GAUGE, "1 while the card answers, 0 while it is lost", DEVICE, True)
 GPU_BUSY = Series("gpu_busy_ratio", "ratio", Kind.GAUGE, "share of the second in which some kernel ran", DEVICE)
+GPU_SM_ACTIVE = Series(
+    "gpu_sm_active_ratio", "ratio", Kind.GAUGE, "share of the second an SM had work, averaged over the SMs", DEVICE
+)
+GPU_SM_OCCUPANCY = Series(
+    "gpu_sm_occupancy_ratio", "ratio", Kind.GAUGE, "resident warps as a share of what the SMs can hold", DEVICE
+)
+GPU_GR_ACTIVE = Series(
+    "gpu_gr_active_ratio",
+    "ratio",
+    Kind.GAUGE,
+    "share of the second in which the graphics or compute engine was active; MIG instances have it too",
+    DEVICE,
+)
+GPU_TENSOR_ACTIVE = Series(
+    "gpu_tensor_active_ratio", "ratio", Kind.GAUGE, "share of cycles in which the tensor pipe was active", DEVICE
+)
+GPU_DRAM_ACTIVE = Series(
+    "gpu_dram_active_ratio", "ratio", Kind.GAUGE, "share of cycles in which VRAM was read or written", DEVICE
+)
 GPU_MEMORY_TOTAL = Series("gpu_memory_total_bytes", "bytes", Kind.GAUGE, "VRAM on the card", DEVICE, True)
 GPU_MEMORY_RESERVED = Series(
     "gpu_memory_reserved_bytes", "bytes", Kind.GAUGE, "VRAM the driver keeps for itself", DEVICE, True
@@ -55,6 +74,14 @@ GPU_ENERGY = Series("gpu_energy_joules_total", "joules", Kind.COUNTER, "energy s
 GPU_TEMPERATURE = Series("gpu_temperature_celsius", "celsius", Kind.GAUGE, "temperature of the core", DEVICE)
 GPU_SM_CLOCK = Series("gpu_sm_clock_hertz", "hertz", Kind.GAUGE, "clock of the SMs", DEVICE)
 GPU_MEMORY_CLOCK = Series("gpu_memory_clock_hertz", "hertz", Kind.GAUGE, "clock of the memory", DEVICE)
+GPU_LAST_XID = Series(
+    "gpu_last_xid",
+    "code",
+    Kind.GAUGE,
+    "the last XID error; it stays until the driver is loaded again, so the same one twice does not show",
+    DEVICE,
+    True,
+)
 GPU_INFO = Series(
     "gpu_info",
     "info",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.ranges import refuse_garbage
-from collector.simulated_fleet import Fleet, demo_fleet
+from collector.simulated_fleet import RTX_4090, Fleet, demo_fleet
 from collector.simulator import Tenancy, World
 from collector.truth import Span, truth
 from collector.workloads import PATTERNS, Workload
@@ -23,6 +23,7 @@ from domain.series import (
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
     GPU_POWER,
+    GPU_SM_ACTIVE,
     GPU_UP,
 )
 from domain.units import MIB
@@ -44,6 +45,23 @@ def test_owners_sum_to_the_device_and_everything_is_within_the_card(world: World
             if reading.owners:
                 assert sum(use.memory_bytes for use in reading.owners.values()) == used_bytes
             assert used_bytes <= reading.values[GPU_MEMORY_TOTAL] - reading.values[GPU_MEMORY_RESERVED]  # type: ignore[operator] # it knows all of its cards
+
+
+@settings(max_examples=settings().max_examples * 40 // 100)
+@given(world=WORLDS, second_s=SECONDS)
+def test_sm_activity_is_told_by_the_models_that_can_and_never_above_busy(world: World, second_s: int) -> None:
+    """An RTX 4090 only says whether some kernel ran; an H100 says for how many of its SMs, also of each instance."""
+    for gpu_uuid, card in FLEET.cards.items():
+        told = [reading.values for reading in world.readings(gpu_uuid, second_s)]
+        if told[0][GPU_UP] == 0:
+            continue
+        sm_active = [values[GPU_SM_ACTIVE] for values in told]
+        if card.model is RTX_4090:
+            assert sm_active == [None]
+            continue
+        assert all(isinstance(ratio, float) and 0 <= ratio <= 0.83 for ratio in sm_active)
+        busy = told[0][GPU_BUSY]
+        assert busy is None or sm_active[0] == pytest.approx(0.83 * busy)
 
 
 @settings(max_examples=settings().max_examples * 40 // 100)
