@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak check fix lock clean
+.PHONY: help setup demo test soak check fix dashboards lock clean
 
 help: ## List these words
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -39,6 +39,9 @@ check: $(READY) ## Check format, lint, types and import directions
 fix: $(READY) ## Format, and mend what lint can mend
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+dashboards: $(READY) ## Write the Grafana dashboards to dashboards/json/
+	@$(BIN)/python -m dashboards
 
 # Made in build/ and moved over the old lock at the end: one that failed half-way, or names a host, never takes its
 # place. The copy makes uv keep every version that may stay.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from domain.series import GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED
+from domain.series import GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +16,27 @@ class Watermark:
 WATERMARKS = (Watermark("warning", 0.85), Watermark("high", 0.92), Watermark("critical", 0.97))
 
 
-def used_ratio(selector: str = "", window: str = "") -> str:
+def used_ratio(selector: str = "", window: str = "", modifier: str = "") -> str:
     """PromQL for used / usable VRAM of every card and MIG instance, by node, gpu_uuid and mig_uuid.
 
-    `selector` is what stands between braces; `window`, such as "10s", takes the fullest moment of that time. A card
-    whose driver does not tell what it reserves is taken to reserve nothing.
+    `selector` is what stands between braces; `window`, such as "10s", takes the fullest moment of that time;
+    `modifier`, such as "@ end()", says when that is. A card whose driver does not tell what it reserves is taken to
+    reserve nothing.
     """
-    braces = f"{{{selector}}}" if selector else ""
-    used, total, reserved = (
-        f"{series.name}{braces}" for series in (GPU_MEMORY_USED, GPU_MEMORY_TOTAL, GPU_MEMORY_RESERVED)
+    used = _read(GPU_MEMORY_USED, "max_over_time", selector, window, modifier)
+    return f"{used} / {usable_bytes(selector, window, modifier)}"
+
+
+def usable_bytes(selector: str = "", window: str = "", modifier: str = "") -> str:
+    """PromQL, in parentheses, for the VRAM that tenants can use, by the same labels; of a `window` its last value."""
+    total, reserved = (
+        _read(series, "last_over_time", selector, window, modifier)
+        for series in (GPU_MEMORY_TOTAL, GPU_MEMORY_RESERVED)
     )
-    if window:
-        used, total, reserved = f"max_over_time({used}[{window}])", f"last_over_time({total}[{window}])", (
-            f"last_over_time({reserved}[{window}])"
-        )
-    return f"{used} / ({total} - ({reserved} or {total} * 0))"
+    return f"({total} - ({reserved} or {total} * 0))"
+
+
+def _read(series: Series, over_time: str, selector: str, window: str, modifier: str) -> str:
+    braces = f"{{{selector}}}" if selector else ""
+    at = f" {modifier}" if modifier else ""
+    return f"{over_time}({series.name}{braces}[{window}]{at})" if window else f"{series.name}{braces}{at}"
