@@ -75,16 +75,18 @@ def round_half_even(value: Fraction) -> int:
     return round(value)
 
 
-def largest_remainder(amounts_nano: Sequence[int], step_nano: int) -> list[int]:
+def largest_remainder(amounts_nano: Sequence[int], step_nano: int, total_nano: int | None = None) -> list[int]:
     """The amounts in multiples of `step_nano` whose sum is the rounded sum of the amounts.
 
     Each is rounded down and the steps that are missing go to the largest remainders, earlier ones first, so
-    that the lines of an invoice add up to its total.
+    that the lines of an invoice add up to its total. `total_nano` is what they shall add up to where that is
+    settled already: a multiple of `step_nano`, less than one step away from their sum.
     """
-    total = round_half_even(Fraction(sum(amounts_nano), step_nano))
+    if total_nano is None:
+        total_nano = round_half_even(Fraction(sum(amounts_nano), step_nano)) * step_nano
     floors = [amount // step_nano for amount in amounts_nano]
     by_remainder = sorted(range(len(amounts_nano)), key=lambda i: (-(amounts_nano[i] % step_nano), i))
-    for index in by_remainder[: total - sum(floors)]:
+    for index in by_remainder[: total_nano // step_nano - sum(floors)]:
         floors[index] += 1
     return [floor * step_nano for floor in floors]
 

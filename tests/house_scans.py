@@ -29,6 +29,8 @@ MONEY_PATH = (
     "meter/price_book.py",
     "meter/price_store.py",
     "meter/rating.py",
+    "meter/spend.py",
+    "meter/spend_store.py",
     "meter/usage.py",
 )
 VAGUE_NAMES = {"common", "const", "constants", "helper", "helpers", "misc", "types", "util", "utils"}

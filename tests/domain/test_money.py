@@ -139,6 +139,16 @@ def test_lines_add_up_to_the_rounded_total_and_none_moves_a_whole_step(amounts: 
     assert all(abs(line - amount) < step for line, amount in zip(lines, amounts, strict=True))
 
 
+@given(_amounts, st.booleans())
+def test_lines_can_be_told_what_to_add_up_to(amounts: list[int], is_rounded_up: bool) -> None:
+    """To the step below their sum or to the one above it; none of them moves a whole step for that."""
+    step = 10_000_000
+    total = (-(-sum(amounts) // step) if is_rounded_up else sum(amounts) // step) * step
+    lines = largest_remainder(amounts, step, total)
+    assert sum(lines) == total
+    assert all(line % step == 0 and abs(line - amount) < step for line, amount in zip(lines, amounts, strict=True))
+
+
 @given(_amounts)
 def test_exact_lines_are_left_alone(amounts: list[int]) -> None:
     """A line without a remainder never gets a step: an unpriced line stays at nothing."""

@@ -1,0 +1,111 @@
+"""How far the charges of some billing dates can be relied on, out of the windows that they come from."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
+
+from domain.errors import InputError
+from domain.period import HOUR_US, Period, day_start_us
+from meter.ledger_store import NO_NODE
+from store.access import Principal
+from store.tables.billing import charges, windows
+from store.tables.capacity import allocations, grants
+from store.tenants import load_tenants
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Of the windows in which tenants held something on the dates asked for, as far as the meter has found them.
+
+    `open_windows` have not settled. What was held before `settled_until_us` is in settled windows, and before
+    `rated_until_us` it is charged for; None: nothing is.
+    """
+
+    settled_until_us: int | None
+    rated_until_us: int | None
+    open_windows: int
+
+
+def load_freshness(
+    connection: Connection, principal: Principal, first_date: str, last_date: str, *, tenant: str | None = None
+) -> Freshness:
+    """Of the tenants that the principal may see, or of one of them, each with the days of its own zone.
+
+    Dates are YYYY-MM-DD, both included; InputError for days that reach beyond the calendar.
+    """
+    by_zone: dict[ZoneInfo, list[str]] = defaultdict(list)
+    for each in load_tenants(connection, principal):
+        if tenant in (None, each.tenant):
+            by_zone[each.zone].append(each.tenant)
+    names = [name for its_names in by_zone.values() for name in its_names]
+    settled_until_us, charged_until_us = _charged(connection, names, first_date, last_date)
+    unsettled: dict[tuple[str, int], int] = {}
+    for zone, its_names in by_zone.items():
+        unsettled |= _unsettled(connection, its_names, _days(first_date, last_date, zone))
+    first_open_us = min((start_us for _, start_us in unsettled), default=None)
+    if first_open_us is None:
+        return Freshness(settled_until_us, charged_until_us, 0)
+    return Freshness(
+        settled_until_us=None if settled_until_us is None else min(settled_until_us, first_open_us),
+        rated_until_us=None if charged_until_us is None else min(unsettled.values()),
+        open_windows=len(unsettled),
+    )
+
+
+def _charged(
+    connection: Connection, tenants: Iterable[str], first_date: str, last_date: str
+) -> tuple[int | None, int | None]:
+    """Where the last settled window ends that the tenants were charged in, and where the last one is rated to."""
+    settled_end_us = case((windows.c.state != "open", windows.c.start_us + HOUR_US))
+    query = (
+        select(func.max(settled_end_us), func.max(windows.c.rated_until_us))
+        .join_from(
+            charges, windows, and_(windows.c.node == charges.c.node, windows.c.start_us == charges.c.window_start_us)
+        )
+        .where(charges.c.tenant.in_(tenants), charges.c.billing_date >= first_date, charges.c.billing_date <= last_date)
+    )
+    settled_until_us, rated_until_us = connection.execute(query).one()
+    return settled_until_us, rated_until_us
+
+
+def _unsettled(connection: Connection, tenants: Iterable[str], period: Period) -> dict[tuple[str, int], int]:
+    """Open windows in which one of the tenants held something inside the period -> the instant they are rated to."""
+    held = (
+        select(grants.c.ordinal)
+        .join(allocations, allocations.c.allocation == grants.c.allocation)
+        .where(
+            allocations.c.tenant.in_(tenants),
+            case((grants.c.gpu_uuid.is_(None), NO_NODE), else_=grants.c.node) == windows.c.node,
+            # Three intervals have an instant in common when each two of them have; the third two are below.
+            _meets(windows.c.start_us, windows.c.start_us + HOUR_US),
+            _meets(period.start_us, period.end_us),
+            or_(grants.c.end_us.is_(None), grants.c.end_us > grants.c.start_us),
+        )
+        .exists()
+    )
+    query = select(windows.c.node, windows.c.start_us, windows.c.rated_until_us).where(
+        windows.c.state == "open",
+        windows.c.start_us > period.start_us - HOUR_US,
+        windows.c.start_us < period.end_us,
+        held,
+    )
+    return {(row.node, row.start_us): row.rated_until_us for row in connection.execute(query)}
+
+
+def _meets(start_us: ColumnElement[int] | int, end_us: ColumnElement[int] | int) -> ColumnElement[bool]:
+    return and_(grants.c.start_us < end_us, or_(grants.c.end_us.is_(None), grants.c.end_us > start_us))
+
+
+def _days(first_date: str, last_date: str, zone: ZoneInfo) -> Period:
+    first, last = date.fromisoformat(first_date), date.fromisoformat(last_date)
+    try:
+        return Period(day_start_us(first, zone), day_start_us(last + timedelta(days=1), zone))
+    except OverflowError as error:
+        raise InputError(
+            f"cannot look at the days {first_date!r} to {last_date!r}: they reach beyond the years 1 to 9999; choose "
+            "others"
+        ) from error
