@@ -15,7 +15,7 @@ from typing import NamedTuple, TextIO
 
 from collector.ranges import is_measurable, is_possible
 from collector.unchanged_file import UnchangedFile
-from domain.errors import InputError, UnavailableError
+from domain.errors import InputError
 from domain.period import parse_instant
 from domain.problems import SHOWN_PROBLEMS, listed
 from domain.series import CATALOGUE, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, OWNER, Series
@@ -79,25 +79,9 @@ class SampleFile:
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"cannot read the samples {str(self.path)!r}: {error}; give a CSV in UTF-8") from error
 
-    def refuse_problems(self) -> None:
-        """Raise InputError with every problem that was met."""
-        if self.problems:
-            more = " and more" if len(self.problems) > SHOWN_PROBLEMS else ""
-            found = listed(self.problems[:SHOWN_PROBLEMS])
-            raise InputError(f"cannot import {str(self.path)!r}: {found}{more}. Nothing was sent; mend these cells")
-
-    def refuse_change(self, sent: int) -> None:
-        """Raise what `changed` says, where the file is no longer what the first reading found good."""
-        if self.problems or self._file is None or self._file.is_changed():
-            raise self.changed(sent)
-
-    def changed(self, sent: int) -> UnavailableError:
-        """That the file changed, after so many of its samples had been sent."""
-        told = f"{sent} samples of it were sent" if sent else "nothing was sent"
-        return UnavailableError(
-            f"cannot import {str(self.path)!r}: it changed while it was read, and {told}; import it again when nothing "
-            "writes to it any more"
-        )
+    def is_changed(self) -> bool:
+        """Whether the file is no longer what the first reading found good."""
+        return bool(self.problems) or self._file is None or self._file.is_changed()
 
     def _rows(self, file: TextIO, advance: Callable[[int], None]) -> Iterator[Row]:
         meter = _Meter(file)

@@ -1,4 +1,4 @@
-"""Import of a sample CSV: looked through and compared before the first byte is sent, and counted after the last."""
+"""Import of a log: looked through and compared before the first byte is sent, and counted after the last."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collector.sample_csv import Identity, SampleFile
+from collector.sample_log import SampleLog, changed, refuse_change, refuse_problems
 from collector.sample_runs import one_sample
 from collector.sample_seconds import Reading, Seconds, Steps
 from collector.stored_samples import StoredSamples, refuse_larger
@@ -68,29 +69,45 @@ def import_samples(
     hold_s: int | None = None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> ImportReport:
-    """Send every reading of the file, once for each second it stands for, and check that the store kept them.
+    """Send every reading of the sample CSV; as `import_log`, whose `advance` is told characters then.
+
+    Raises InputError where it is no such file either.
+    """
+    return import_log(SampleFile(path), pusher, clock, stored, check_store, hold_s=hold_s, advance=advance)
+
+
+def import_log(
+    log: SampleLog,
+    pusher: Pusher,
+    clock: Clock,
+    stored: StoredSamples,
+    check_store: Callable[[], None],
+    *,
+    hold_s: int | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> ImportReport:
+    """Send every reading of the log, once for each second it stands for, and check that the store kept them.
 
     A reading stands for `hold_s` seconds (the median step of its device where None), but not beyond the next row of
     the device or owner it is about, nor an owner's beyond a row that leaves no room for it (`Seconds.readings`).
-    `advance` is told characters read: the file is read twice, and once more where the store has samples of its nodes
-    and time, when those of the second and third reading count half. Marks each node complete up to its last second.
-    Importing the same file again changes nothing.
+    `advance` is told how much was read: the log is read twice, and once more where the store has samples of its nodes
+    and time, when the second and third reading count half. Marks each node complete up to its last second. Importing
+    the same log again changes nothing.
 
-    Raises, with nothing sent, InputError for a file that cannot be used or has times that the store does not keep or
+    Raises, with nothing sent, InputError for a log that cannot be used or has times that the store does not keep or
     that are still to come, ConflictError where the store holds a larger value, which it would keep, and what
     `check_store` raises where the store would bend samples. Raises UnavailableError where the store is away or did not
-    keep everything, and where the file changed, which is looked at before each request.
+    keep everything, and where the log changed, which is looked at before each request.
     """
     if hold_s is not None and hold_s < 1:
         raise InputError(f"cannot hold readings for {hold_s} seconds: use 1 or more")
-    file = SampleFile(path)
-    survey, seconds = _look_through(file, hold_s, advance)
+    survey, seconds = _look_through(log, hold_s, advance)
     ends_s = survey.node_ends_s()
     start_s, end_s = survey.start_s, max(ends_s.values())
     check_store()
     now_s = clock.now_us() // MICROSECONDS
     pusher.refuse_unkept(start_s, end_s, now_s)
-    _refuse_future(path, survey, now_s)
+    _refuse_future(log.path, survey, now_s)
 
     def kept(node: str) -> int:
         return stored.count(tuple(survey.series), node, start_s, end_s)
@@ -100,11 +117,11 @@ def import_samples(
     sent: Counter[str] = Counter()
     if any(expected.values()):
         advance = _halved(advance)
-        expected -= _held(_runs(file, survey.holds_s, sent, advance), stored)
+        expected -= _held(_runs(log, survey.holds_s, sent, advance), stored)
     dropped_before = pusher.dropped_rows()
 
-    _send(file, _runs(file, survey.holds_s, sent, advance), pusher, sent)
-    file.refuse_change(sent.total())
+    _send(log, _runs(log, survey.holds_s, sent, advance), pusher, sent)
+    refuse_change(log, sent.total())
     marks = [one_sample(COLLECTOR_COMPLETE_UNTIL, {"node": node}, end, end) for node, end in ends_s.items()]
     pusher.push(encode(marks))
     pusher.flush()
@@ -113,21 +130,21 @@ def import_samples(
     for node, count in sent.items():
         if (found := kept(node)) < expected[node]:
             raise UnavailableError(
-                f"cannot import all of {str(path)!r}: of {count} samples of {node!r} the store has {found}, where it "
-                f"should have {expected[node]} with those of before{_told_drops(pusher, dropped_before)}; see its log, "
-                "then import again"
+                f"cannot import all of {str(log.path)!r}: of {count} samples of {node!r} the store has {found}, where "
+                f"it should have {expected[node]} with those of before{_told_drops(pusher, dropped_before)}; see its "
+                "log, then import again"
             )
-    return ImportReport(survey.rows, sent.total(), seconds.merged, file.cut_cells, tuple(sorted(sent)), start_s, end_s)
+    return ImportReport(survey.rows, sent.total(), seconds.merged, log.cut_cells, tuple(sorted(sent)), start_s, end_s)
 
 
 def _halved(advance: Callable[[int], None]) -> Callable[[int], None]:
     return lambda count: advance(count // 2)
 
 
-def _look_through(file: SampleFile, hold_s: int | None, advance: Callable[[int], None]) -> tuple[_Survey, Seconds]:
-    """The first pass. Raises InputError with every problem of the file."""
-    survey, seconds = _Survey(), Seconds(file.problems)
-    for reading in seconds.readings(file.rows(advance)):
+def _look_through(log: SampleLog, hold_s: int | None, advance: Callable[[int], None]) -> tuple[_Survey, Seconds]:
+    """The first pass. Raises InputError with every problem of the log."""
+    survey, seconds = _Survey(), Seconds(log.problems)
+    for reading in seconds.readings(log.rows(advance)):
         survey.rows += 1
         survey.steps.add(reading)
         survey.start_s = min(survey.start_s, reading.second_s)
@@ -136,11 +153,11 @@ def _look_through(file: SampleFile, hold_s: int | None, advance: Callable[[int],
             survey.last_s[reading.identity] = reading.second_s
     survey.rows += seconds.merged
     survey.holds_s = {each: survey.steps.median_s(each) if hold_s is None else hold_s for each in survey.last_s}
-    if not file.problems:
-        file.problems += seconds.outgrown(survey.holds_s)
-    file.refuse_problems()
+    if not log.problems:
+        log.problems += seconds.outgrown(survey.holds_s)
+    refuse_problems(log)
     if not survey.series:
-        raise InputError(f"cannot import {str(file.path)!r}: no row has a value; check its columns")
+        raise InputError(f"cannot import {str(log.path)!r}: no row has a value; check its columns")
     return survey, seconds
 
 
@@ -158,14 +175,14 @@ def _refuse_future(path: Path, survey: _Survey, now_s: int) -> None:
 
 
 def _runs(
-    file: SampleFile, holds_s: Mapping[Identity, int], sent: Counter[str], advance: Callable[[int], None]
+    log: SampleLog, holds_s: Mapping[Identity, int], sent: Counter[str], advance: Callable[[int], None]
 ) -> Iterator[list[SampleRun]]:
     """The second pass: what goes into each request, whatever number of seconds a reading stands for."""
     gathered: _Gathered = {}
     samples = 0
-    for reading in Seconds().readings(file.rows(advance), holds_s):
+    for reading in Seconds().readings(log.rows(advance), holds_s):
         if reading.identity not in holds_s:
-            raise file.changed(sent.total())
+            raise changed(log, sent.total())
         second_s, until_s = reading.second_s, reading.second_s + holds_s[reading.identity]
         if reading.next_s is not None:
             until_s = min(until_s, reading.next_s)
@@ -219,7 +236,7 @@ class _SeenSamples:
         return self.latest
 
 
-def _send(file: SampleFile, requests: Iterator[list[SampleRun]], pusher: Pusher, sent: Counter[str]) -> None:
+def _send(log: SampleLog, requests: Iterator[list[SampleRun]], pusher: Pusher, sent: Counter[str]) -> None:
     """Push while the next request is being made; `sent` counts samples by node."""
     under_way: Future[None] | None = None
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -227,7 +244,7 @@ def _send(file: SampleFile, requests: Iterator[list[SampleRun]], pusher: Pusher,
             body = encode(runs)
             if under_way is not None:
                 under_way.result()
-            file.refuse_change(sent.total())
+            refuse_change(log, sent.total())
             under_way = pool.submit(pusher.push, body)
             for run in runs:
                 sent[run.labels["node"]] += len(run.seconds)

@@ -158,8 +158,8 @@ def _merge(readings: Sequence[Values]) -> Values:
 
 
 def _one_of(series: Series, values: Sequence[int | float]) -> int | float:
-    """The last of a counter, the most memory, the least of `up` (away for a part is not up), else the mean."""
-    if series.kind is Kind.COUNTER:
+    """The last of a counter or code, the most memory, the least of `up` (away for a part is not up), else the mean."""
+    if series.kind is Kind.COUNTER or series.unit == "code":
         return values[-1]
     return _MERGES.get(series.unit, _mean)(values)
 

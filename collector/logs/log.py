@@ -9,10 +9,12 @@ from zoneinfo import ZoneInfo
 from domain.series import Series
 
 
-class LogCard(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LogCard:
     """A card or MIG instance by what its log calls it; None is what the log does not say.
 
-    `index` is as the log counts, "0" where it can hold a single card only.
+    `index` is as the log counts, the card's address on the bus where that is all it tells, and "0" where it can hold a
+    single card only.
     """
 
     index: str | None
@@ -45,10 +47,14 @@ class RefusedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log that has been read whole; it may be large, but it fits in memory."""
+    """A log that has been read whole; it may be large, but it fits in memory.
+
+    `notes` are what a person should know of how it was read, such as options that it did not need.
+    """
 
     rows: tuple[LogRow, ...]
     refused: tuple[RefusedRow, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

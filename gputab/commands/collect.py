@@ -8,7 +8,9 @@ from threading import Event
 from typing import Annotated
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
+from collector.dcgm_exporter import DcgmExporterSource
 from collector.node_service import NodeService
 from collector.nvml import NvmlSource
 from collector.process import collect as run_collector
@@ -21,6 +23,7 @@ from domain.slugs import check_name
 from domain.units import MIB
 from gputab import composition
 from gputab.output import say
+from settings.values import ServerUrl
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
 
@@ -35,16 +38,20 @@ class SourceKind(StrEnum):
 def collect(
     source: Annotated[SourceKind, typer.Option(help="the cards of this machine, or simulated ones")] = SourceKind.NVML,
     world: Annotated[Path | None, typer.Option(help="for the simulator: the file that says what happens")] = None,
+    dcgm: Annotated[
+        str | None, typer.Option(metavar="URL", help="in place of NVML: a dcgm-exporter, as http://127.0.0.1:9400")
+    ] = None,
     node: Annotated[str | None, typer.Option(help="the node to collect as; default: the setting 'node'")] = None,
 ) -> None:
     """Sample the cards of this node every second.
 
-    Delivers until it is stopped (Ctrl-C, SIGTERM), and then what it still has.
+    Delivers until it is stopped (Ctrl-C, SIGTERM), and then what it still has. A dcgm-exporter has to be started with
+    --collect-interval 1000, or it says the same for 30 seconds.
     """
     composition.log_to_stderr()
     config = composition.settings()
     name = check_name("node", node or config.node)
-    cards = _open_source(source, world, name)
+    cards = _open_source(source, world, dcgm, name)
     # Not before: a message about unusable input must not wait for a queue.
     queue = BatchQueue(queue_path(config.data_dir, name), config.queue_max_mib * MIB)
     stop = Event()
@@ -64,7 +71,22 @@ def collect(
         cards.close()
 
 
-def _open_source(kind: SourceKind, world: Path | None, node: str) -> Source:
+def _open_source(kind: SourceKind, world: Path | None, dcgm: str | None, node: str) -> Source:
     if (kind is SourceKind.SIMULATOR) != (world is not None):
         raise InputError("cannot collect: --world FILE goes with --source simulator, and with no other")
-    return NvmlSource() if world is None else SimulatedSource(world, node)
+    if dcgm is None:
+        return NvmlSource() if world is None else SimulatedSource(world, node)
+    if world is not None:
+        raise InputError("cannot collect: --dcgm URL goes with real cards; leave out --source simulator")
+    return DcgmExporterSource(_server_url(dcgm), composition.clock())
+
+
+def _server_url(url: str) -> str:
+    """The URL as settings take one. Raises InputError, which never repeats it: it may hold a password."""
+    try:
+        return TypeAdapter(ServerUrl).validate_python(url)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InputError(
+            f"cannot use the URL of --dcgm, which may hold a password and is not shown; {reason}"
+        ) from None

@@ -10,6 +10,7 @@ import pynvml
 import pytest
 import structlog
 
+from collector.dcgm_exporter import DcgmExporterSource
 from collector.nvml import NvmlSource
 from collector.process import THREAD_NAME
 from collector.queue import BatchQueue
@@ -18,10 +19,12 @@ from domain.clock import SystemClock
 from domain.samples import DeviceReading
 from domain.units import MIB
 from gputab.commands.samples import ReaderSamples
+from tests.collector.dcgm_pages import Exporter, page, running_exporter
 from tests.collector.patience import PATIENCE_S
 from tests.collector.rig import MakeRig, Rig, answer
-from tests.collector.sample_logs import Import
+from tests.collector.sample_logs import START_S, Import
 from tests.collector.stores import OwnStore
+from tests.fakes.clock import SettableClock
 from tests.fakes.nvml.driver import FakeDriver, build
 from tests.fakes.nvml.processes import ProcTree
 from victoriametrics import launcher
@@ -90,6 +93,26 @@ def open_source(proc: ProcTree) -> Iterator[Callable[[], NvmlSource]]:
     yield open_
     for source in opened:
         source.close()
+
+
+@pytest.fixture
+def exporter() -> Iterator[Exporter]:
+    """A dcgm-exporter that tells of two cards."""
+    with running_exporter() as server:
+        server.says(page("GPU-1", "GPU-2"))
+        yield server
+
+
+@pytest.fixture
+def dcgm_clock() -> SettableClock:
+    return SettableClock(START_S * 1_000_000)
+
+
+@pytest.fixture
+def dcgm_source(exporter: Exporter, dcgm_clock: SettableClock) -> Iterator[DcgmExporterSource]:
+    source = DcgmExporterSource(exporter.url, dcgm_clock)
+    yield source
+    source.close()
 
 
 @pytest.fixture

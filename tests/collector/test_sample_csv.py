@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from collector.sample_csv import Identity, Row, SampleFile
+from collector.sample_log import refuse_problems
 from collector.sample_seconds import Reading, Seconds, Steps
 from domain.errors import InputError
 from domain.series import (
@@ -31,7 +32,7 @@ def _file(tmp_path: Path, *lines: str, header: str = HEADER) -> SampleFile:
 
 def _rows(file: SampleFile) -> list[Row]:
     rows = list(file.rows(lambda _: None))
-    file.refuse_problems()
+    refuse_problems(file)
     return rows
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.sample_csv import Identity, Row, SampleFile
+from collector.sample_log import refuse_problems
 from collector.sample_seconds import Reading, Seconds
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
@@ -30,7 +31,7 @@ def _read(tmp_path: Path, *lines: str, hold_s: int = 1) -> tuple[dict[str, list[
     seconds = Seconds(problems=file.problems)
     holds_s = {each.identity: hold_s for each in seconds.readings(file.rows(lambda _: None))}
     file.problems += seconds.outgrown(holds_s)
-    file.refuse_problems()
+    refuse_problems(file)
     found = defaultdict(list)
     for reading in Seconds().readings(file.rows(lambda _: None), holds_s):
         found[reading.identity.owner].append(reading)
@@ -73,7 +74,7 @@ def test_owners_are_held_against_the_cards_memory_where_its_use_is_not_in_the_lo
     list(Seconds(problems=file.problems).readings(file.rows(lambda _: None)))
 
     with pytest.raises(InputError, match=rf"line 3: .* more than its {GPU_MEMORY_TOTAL.name} 8"):
-        file.refuse_problems()
+        refuse_problems(file)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""Which reader a log is for, by its content."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from collector.logs.dcgm_scrapes import is_dcgm_scrapes, read_dcgm_scrapes
+from collector.logs.log import Log, LogOptions
+from collector.logs.log_text import LogText, Progress, read_log_text
+from collector.logs.query_csv import is_query_csv, read_query_csv
+from collector.logs.smi_table import is_smi_table, read_smi_table
+from domain.errors import InputError
+
+
+class LogReader(NamedTuple):
+    """A format: what people call it, how its text is known, and what reads it.
+
+    `read` raises InputError, whose message begins "cannot read the log 'PATH'", where the log cannot be used as it is.
+    """
+
+    name: str
+    is_of: Callable[[LogText], bool]
+    read: Callable[[LogText, LogOptions], Log]
+
+
+_QUERY_CSV = LogReader("CSV of 'nvidia-smi --query-gpu'", is_query_csv, read_query_csv)
+# The first that knows the text reads it.
+READERS = (
+    LogReader("saved pages of dcgm-exporter", is_dcgm_scrapes, read_dcgm_scrapes),
+    LogReader("tables of 'nvidia-smi'", is_smi_table, read_smi_table),
+    _QUERY_CSV,
+)
+
+
+def _ignore(_done: int, _total: int) -> None:
+    pass
+
+
+def open_log(path: Path, options: LogOptions, on_progress: Progress = _ignore) -> Log:
+    """The log in the file, with at least one reading, by the reader that knows its content.
+
+    `on_progress` is told the characters gone through, and how many there are. Raises InputError, one line with the
+    remedy, for a file that cannot be read, is in no known format, needs an option to be understood, or holds no
+    reading.
+    """
+    text = read_log_text(path, on_progress)
+    log = _reader_of(text, options).read(text, options)
+    if log.rows:
+        return log
+    if not log.refused:
+        raise InputError(f"cannot read the log {str(path)!r}: it holds no reading; let it run for longer")
+    first = log.refused[0]
+    raise InputError(
+        f"cannot read the log {str(path)!r}: none of its rows can be used ({len(log.refused):,} in all), line "
+        f"{first.line}: {first.reason}; mend the rows, or name the columns with --columns"
+    )
+
+
+def _reader_of(text: LogText, options: LogOptions) -> LogReader:
+    for reader in READERS:
+        if reader.is_of(text):
+            return reader
+    # Who names its columns says that it is a CSV.
+    if options.columns is not None:
+        return _QUERY_CSV
+    known = " or ".join(reader.name for reader in READERS)
+    raise InputError(f"cannot read the log {str(text.path)!r}: its format is unknown; give {known}")

@@ -1,0 +1,174 @@
+"""`gputab replay`: logs of other tools into the store."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from collector.log_samples import CardNames, LogSamples
+from collector.logs.log import LogOptions
+from collector.logs.open_log import open_log
+from collector.replay import replay as replay_log
+from collector.sample_import import ImportReport
+from domain.clock import MICROSECONDS
+from domain.errors import ConflictError, InputError
+from domain.period import format_instant
+from domain.slugs import check_name
+from gputab import composition
+from gputab.billed_log import names_of
+from gputab.commands.samples import ReaderSamples
+from gputab.log_options import Columns, Gpus, Start, Step, Timezone, log_options
+from gputab.output import Format, OutputFormat, print_rows, say
+from gputab.whole_numbers import whole_option
+from victoriametrics.launcher import check_flags
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+
+_HEADINGS = {
+    "file": "file",
+    "rows": "rows",
+    "refused": "refused",
+    "samples": "samples",
+    "merged_rows": "merged rows",
+    "cut_cells": "cut cells",
+    "nodes": "nodes",
+    "from": "from",
+    "to": "to",
+}
+_SHOWN_ROWS = 5
+# Gone through twice: once to look at them, once to send them.
+_PASSES = 2
+
+
+def replay(
+    logs: Annotated[list[Path], typer.Argument(help="logs of nvidia-smi, and saved pages of dcgm-exporter")],
+    node: Annotated[str | None, typer.Option(help="the node of the cards; default: what the log says")] = None,
+    gpu: Annotated[
+        list[str] | None, typer.Option(metavar="INDEX=UUID", help="what a card is, where the log has its index only")
+    ] = None,
+    timezone: Timezone = None,
+    start: Start = None,
+    step: Step = None,
+    gpus: Gpus = None,
+    columns: Columns = None,
+    hold: Annotated[
+        int | None, whole_option("seconds each reading stands for; default: the median step of its card")
+    ] = None,
+    output: Format = OutputFormat.TABLE,
+) -> None:
+    """Send logs to VictoriaMetrics as if their cards were read now, and check that all of it was kept.
+
+    Reads what 'gputab bill' reads. Every reading is put on whole seconds, once for each that it stands for; finer
+    steps are merged: the mean of ratios, the most memory, the last of counters. A card of which nobody tells the UUID
+    is called NODE/INDEX. Rows that cannot be used are told and left out. The same log twice changes nothing.
+    """
+    options = log_options(timezone, start, step, gpus, columns)
+    names = CardNames(node if node is None else check_name("node", node), _gpu_uuids(gpu or []))
+    config = composition.settings()
+    shown = names_of(logs)
+    rows: list[dict[str, Any]] = []
+    errors: list[str] = []
+    with Pusher(config.victoriametrics_url) as pusher, Reader(config.victoriametrics_url) as reader:
+        check_store = partial(check_flags, config.victoriametrics_url)
+        for path in logs:
+            try:
+                log = _read(path, options, names)
+                with _progress(f"replaying {shown[path]}") as on_progress:
+                    done = replay_log(
+                        log,
+                        pusher,
+                        composition.clock(),
+                        ReaderSamples(reader),
+                        check_store,
+                        hold_s=hold,
+                        advance=_counted(on_progress, _PASSES * len(log)),
+                    )
+            except (InputError, ConflictError) as error:
+                # What the store says of its samples does not name the file that they are of.
+                is_named = repr(str(path)) in str(error)
+                errors.append(str(error) if is_named else f"{shown[path]}: {error}")
+                continue
+            _tell(shown[path], log, done)
+            rows.append(_row(shown[path], log, done))
+    print_rows(rows, _HEADINGS, output)
+    if rows:
+        say("readings were put on whole seconds, where 'gputab bill' takes a log's own times: the two may differ")
+    for message in errors:
+        say(f"gputab: {message}")
+    if errors:
+        raise typer.Exit(2)
+
+
+def _gpu_uuids(told: list[str]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for each in told:
+        index, mark, gpu_uuid = each.partition("=")
+        if not (mark and index.isascii() and index.isdecimal()) or index in found:
+            raise InputError(f"cannot use --gpu {each[:80]!r}: write INDEX=UUID, once for each index of the log")
+        found[index] = check_name("GPU UUID", gpu_uuid)
+    return found
+
+
+def _read(path: Path, options: LogOptions, names: CardNames) -> LogSamples:
+    with _progress(f"reading {path.name}") as on_progress:
+        log = open_log(path, options, on_progress)
+    for note in log.notes:
+        say(f"{path.name}: {note}")
+    return LogSamples(path, log, names)
+
+
+def _tell(name: str, log: LogSamples, done: ImportReport) -> None:
+    """What a person has to know of the log that was sent."""
+    for row in log.refused[:_SHOWN_ROWS]:
+        say(f"{name}: line {row.line}: {row.reason}")
+    if len(log.refused) > _SHOWN_ROWS:
+        say(f"{name}: and {len(log.refused) - _SHOWN_ROWS:,} more that could not be used, or not whole")
+    if log.unnamed:
+        cards = ", ".join(sorted(log.unnamed))
+        say(f"{name}: nobody tells the UUIDs of {cards}, so they are called that; name them with --gpu INDEX=UUID")
+    if log.repeated:
+        say(f"{name}: {log.repeated:,} rows had a later one of the same card and time, which counted instead")
+    if done.merged_rows:
+        say(f"{name}: {done.merged_rows:,} rows lay in a second with another of the same card and were merged with it")
+    if done.cut_cells:
+        say(f"{name}: {done.cut_cells:,} values had fractions of bytes, which were cut")
+
+
+def _row(name: str, log: LogSamples, done: ImportReport) -> dict[str, Any]:
+    return {
+        "file": name,
+        "rows": done.rows,
+        "refused": len(log.refused),
+        "samples": done.samples,
+        "merged_rows": done.merged_rows,
+        "cut_cells": done.cut_cells,
+        "nodes": ", ".join(done.nodes),
+        "from": format_instant(done.start_s * MICROSECONDS),
+        "to": format_instant(done.end_s * MICROSECONDS),
+    }
+
+
+def _counted(on_progress: Callable[[int, int], None], total: int) -> Callable[[int], None]:
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        on_progress(done, total)
+
+    return advance
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr where that is a terminal; it is told what is done, and how much there is."""
+    console = Console(stderr=True)
+    bar = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*bar, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
