@@ -7,7 +7,7 @@ from threading import Event
 import structlog
 
 from collector.card_readers import CardReaders
-from collector.queue import BatchQueue
+from collector.delivery.queue import BatchQueue
 from collector.ranges import refuse_garbage
 from collector.sample_runs import info_runs, one_sample, reading_runs
 from collector.steady_clock import SteadyClock

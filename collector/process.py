@@ -8,11 +8,11 @@ from urllib.parse import quote
 import structlog
 
 from collector.card_readers import CardReaders
+from collector.delivery.node_service import NodeService
+from collector.delivery.queue import BatchQueue
+from collector.delivery.reporter import Heartbeat, InventoryReporter
+from collector.delivery.sender import Sender
 from collector.loop import SamplingLoop
-from collector.node_service import NodeService
-from collector.queue import BatchQueue
-from collector.reporter import Heartbeat, InventoryReporter
-from collector.sender import Sender
 from collector.source import Source
 from collector.steady_clock import SteadyClock
 from domain.clock import Clock

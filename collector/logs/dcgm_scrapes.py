@@ -8,9 +8,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from collector.dcgm_cards import ScrapedCard, scraped_cards
-from collector.dcgm_fields import FIELD_OF_NAME
-from collector.dcgm_text import DcgmSample, dcgm_samples
+from collector.dcgm.cards import ScrapedCard, scraped_cards
+from collector.dcgm.fields import FIELD_OF_NAME
+from collector.dcgm.text import DcgmSample, dcgm_samples
 from collector.logs.log import Log, LogCard, LogOptions, LogRow, RefusedRow
 from collector.logs.log_text import LogText
 from domain.errors import InputError

@@ -7,11 +7,11 @@ from typing import Protocol
 import httpx
 from rich.console import Console
 
-from collector.history_plan import TENANTS, plan_history
 from collector.nvml import NvmlSource
-from collector.simulated_fleet import demo_fleet
-from collector.simulator import World
-from collector.world_file import WorldFile, load_world
+from collector.simulation.fleet import demo_fleet
+from collector.simulation.history_plan import TENANTS, plan_history
+from collector.simulation.world import World
+from collector.simulation.world_file import WorldFile, load_world
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import UnavailableError
 from domain.inventory import Device
@@ -58,6 +58,10 @@ class DemoCards(Protocol):
 
     def jobs(self) -> tuple[list[Job], Iterator[Job]]:
         """The first jobs, and those after them without end."""
+        ...
+
+    def live_world(self, stage: Stage) -> World | None:
+        """The world as it was while tenants worked in it; None where the cards are real."""
         ...
 
     def worlds(self, stage: Stage) -> Mapping[str, tuple[World, int]]:
@@ -113,6 +117,9 @@ class SimulatedCards:
     def jobs(self) -> tuple[list[Job], Iterator[Job]]:
         return jobs.first_jobs(), jobs.later_jobs(SEED)
 
+    def live_world(self, stage: Stage) -> World | None:
+        return load_world(_world_path(stage))
+
     def worlds(self, stage: Stage) -> Mapping[str, tuple[World, int]]:
         live, before = load_world(_world_path(stage)), self._plan.world(self._fleet)
         known = {each.allocation: (live, 1) for each in live.tenancies}
@@ -150,6 +157,9 @@ class RealCards:
 
     def jobs(self) -> tuple[list[Job], Iterator[Job]]:
         return jobs.real_jobs(self._devices), jobs.later_real_jobs(self._devices, SEED)
+
+    def live_world(self, stage: Stage) -> World | None:  # noqa: ARG002
+        return None
 
     def worlds(self, stage: Stage) -> Mapping[str, tuple[World, int]]:  # noqa: ARG002
         return {}

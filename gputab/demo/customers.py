@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from allocator.bodies import AllocationBody
 from allocator.client import AllocatorClient
-from collector.simulator import Incident, IncidentKind, Tenancy
-from collector.world_file import WorldFile
+from collector.simulation.world import Incident, IncidentKind, Tenancy
+from collector.simulation.world_file import WorldFile
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import CapacityError
 from domain.grants import GrantKind

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from allocator.bodies import AllocationOrder
-from collector.workloads import Workload
+from collector.simulation.workloads import Workload
 from domain.grants import GrantKind
 from domain.inventory import Device
 

@@ -9,10 +9,10 @@ import httpx
 from rich.console import Console
 
 from allocator.client import AllocatorClient
-from collector.history_csv import write_history
-from collector.history_plan import HistoryPlan
-from collector.node_service import NodeService
-from collector.simulated_fleet import Fleet
+from collector.delivery.node_service import NodeService
+from collector.simulation.fleet import Fleet
+from collector.simulation.history_csv import write_history
+from collector.simulation.history_plan import HistoryPlan
 from domain.errors import UnavailableError
 from gputab.demo.stage import Stage
 from machine.process import run

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.bodies import AllocationBody, GrantBody
-from collector.history_plan import PlannedGrant
-from collector.simulated_fleet import Fleet
-from collector.simulator import World
-from collector.truth import Span, truth
+from collector.simulation.fleet import Fleet
+from collector.simulation.history_plan import PlannedGrant
+from collector.simulation.truth import Span, truth
+from collector.simulation.world import World
 from domain.errors import InputError
 from domain.grants import GrantKind
 from domain.period import ceil_second

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 from rich.console import Console
@@ -16,7 +17,9 @@ from gputab import composition
 from gputab.demo import accounts, stage
 from gputab.demo.cards import PAST_S, TENANT_PROJECTS, DemoCards, find_cards
 from gputab.demo.customers import Customers
-from gputab.demo.stage import Stage
+from gputab.demo.on_call import OnCall
+from gputab.demo.processes import programs
+from gputab.demo.stage import TOKENS_FILE, Stage
 from gputab.demo.tab import draw
 from gputab.demo.watch import Watch
 from gputab.supervisor import Supervisor
@@ -36,6 +39,7 @@ class Demo:
     clock: Clock
     console: Console
     client: httpx.Client
+    on_call: OnCall
 
     def say(self, line: str) -> None:
         """One line, however long."""
@@ -54,9 +58,12 @@ def run_demo(base: Settings, duration_s: int | None, clock: Clock, console: Cons
         cards = find_cards(base, clock, past_s)
         scene = stage.prepare(base, TENANT_PROJECTS, cards.nodes, cards.start_us, console.print)
         client = stack.enter_context(composition.http_client())
-        demo = Demo(scene, cards, clock, console, client)
+        on_call = stack.enter_context(
+            OnCall(scene.settings.victoriametrics_url, clock, console.print, partial(console.print, markup=False))
+        )
+        demo = Demo(scene, cards, clock, console, client, on_call)
         collect = {node: cards.collect_arguments(scene) for node in cards.nodes}
-        supervisor = stack.enter_context(Supervisor(stage.programs(scene, collect), scene.logs, clock))
+        supervisor = stack.enter_context(Supervisor(programs(scene, collect, on_call.url), scene.logs, clock))
         try:
             return _play(demo, supervisor, duration_s)
         except KeyboardInterrupt:
@@ -77,19 +84,32 @@ def _play(demo: Demo, supervisor: Supervisor, duration_s: int | None) -> int:
     customers = Customers(clients, world, demo.clock, *demo.cards.jobs())
     customers.open()
     _live(demo, supervisor, customers, duration_s)
+    ended_s = demo.clock.now_us() // MICROSECONDS
     customers.close()
     supervisor.stop_program("meter")
-    return accounts.settle(demo.scene, demo.cards, customers.done, past_grants, demo.clock, demo.console)
+    missed_pages = demo.on_call.missed(demo.cards.live_world(demo.scene), ended_s)
+    code = accounts.settle(demo.scene, demo.cards, customers.done, past_grants, demo.clock, demo.console)
+    demo.say(demo.on_call.summary())
+    for problem in missed_pages:
+        demo.console.print(f"FAILED: {problem}", style="bold red", markup=False, soft_wrap=True)
+    return 1 if missed_pages else code
 
 
 def _start_servers(demo: Demo, supervisor: Supervisor) -> None:
-    scene = demo.scene
-    store_url, allocator_url = scene.settings.victoriametrics_url, scene.settings.allocator_url
-    supervisor.start("victoriametrics", ready=lambda: _answers(demo.client, f"{store_url}/health"))
-    supervisor.start("allocator", ready=lambda: _answers(demo.client, f"{allocator_url}/healthz"))
-    demo.say(f"VictoriaMetrics  {store_url}/vmui")
-    demo.say(f"allocator        {allocator_url}/docs")
-    demo.say(f"look around      cd {os.path.relpath(scene.folder)}, where every gputab command speaks of the demo")
+    servers, folder = demo.scene.servers, os.path.relpath(demo.scene.folder)
+    for name, server, health in (
+        ("victoriametrics", servers.victoriametrics, "health"),
+        ("alertmanager", servers.alertmanager, "-/ready"),
+        ("vmalert", servers.vmalert, "health"),
+        ("allocator", servers.allocator, "healthz"),
+        ("explorer", servers.explorer, "_stcore/health"),
+    ):
+        supervisor.start(name, ready=partial(_answers, demo.client, f"{server.url}/{health}"))
+    demo.say(f"VictoriaMetrics  {servers.victoriametrics.url}/vmui")
+    demo.say(f"alerts           {servers.vmalert.url}/vmalert/alerts, {servers.alertmanager.url}")
+    demo.say(f"allocator        {servers.allocator.url}/docs")
+    demo.say(f"cost explorer    {servers.explorer.url}; log in with a token of {folder}/{TOKENS_FILE}")
+    demo.say(f"look around      cd {folder}, where every gputab command speaks of the demo")
 
 
 def _answers(client: httpx.Client, url: str) -> bool:

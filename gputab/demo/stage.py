@@ -1,8 +1,7 @@
-"""Where the demo runs: a folder of its own, free ports, tokens, and the programs that make up the pipe."""
+"""Where the demo runs: a folder of its own, free ports, a database with tenants and prices, and tokens."""
 
 import json
 import shutil
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,10 +11,8 @@ from pathlib import Path
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.skus import load_skus
-from gputab.supervisor import Program
+from gputab.demo.servers import Servers, find_servers
 from machine.lock import Progress
-from machine.process import free_port
-from machine.programs import VICTORIA_METRICS, find_program
 from meter.price_book import read_price_book
 from meter.price_store import load_book
 from settings.gputab import CONFIG_FILE, Settings, load_settings
@@ -23,10 +20,11 @@ from store import migrate
 from store.access import Principal, Role, create_token
 from store.database import Database, now_us
 from store.tenants import assign_book, create_project, create_tenant, load_tenants
-from victoriametrics import launcher
 
 CURRENCY = "CNY"
 ZONE = "Asia/Shanghai"
+# Beside the settings: who may look at what in the explorer.
+TOKENS_FILE = "tokens.txt"
 _TOKEN_LIFE_US = 86_400 * MICROSECONDS
 
 
@@ -36,9 +34,7 @@ class Stage:
 
     folder: Path
     settings: Settings
-    victoriametrics_port: int
-    allocator_port: int
-    victoriametrics_binary: Path
+    servers: Servers
     operator_token: str
     tenant_tokens: Mapping[str, str]
     node_tokens: Mapping[str, str]
@@ -63,21 +59,13 @@ def prepare(
     folder = (base.data_dir / "demo").absolute()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
-    progress("looking for VictoriaMetrics")
-    found = find_program(
-        VICTORIA_METRICS,
-        explicit=base.victoriametrics_binary,
-        cache_folder=base.programs_path.absolute(),
-        progress=progress,
-    )
-    for note in found.passed_over:
-        progress(note)
-    victoriametrics_port, allocator_port = free_port(), free_port()
+    servers = find_servers(base, progress)
     own_database = "database_url" not in base.model_fields_set
     config = load_settings(
         database_url=f"sqlite:///{folder / 'gputab.db'}" if own_database else base.database_url,
-        victoriametrics_url=f"http://127.0.0.1:{victoriametrics_port}",
-        allocator_url=f"http://127.0.0.1:{allocator_port}",
+        victoriametrics_url=servers.victoriametrics.url,
+        allocator_url=servers.allocator.url,
+        alertmanager_url=servers.alertmanager.url,
         data_dir=folder,
         evidence_dir=folder / "evidence",
     )
@@ -87,52 +75,15 @@ def prepare(
         _refuse_customers(database)
         tokens = _tokens(database, tenants, nodes, past_start_us)
     _write_settings(folder / CONFIG_FILE, config, tokens["operator"])
+    _write_secret(folder / TOKENS_FILE, "".join(f"{name:<18} {secret}\n" for name, secret in tokens.items()))
     return Stage(
         folder=folder,
         settings=config,
-        victoriametrics_port=victoriametrics_port,
-        allocator_port=allocator_port,
-        victoriametrics_binary=found.path,
+        servers=servers,
         operator_token=tokens["operator"],
         tenant_tokens={tenant: tokens[f"tenant {tenant}"] for tenant in tenants},
         node_tokens={node: tokens[f"node {node}"] for node in nodes},
     )
-
-
-def programs(stage: Stage, collect: Mapping[str, list[str]]) -> list[Program]:
-    """Store, service, collectors and meter, in the order they start. `collect` gives each node's own arguments."""
-    common = {
-        "GPUTAB_DATABASE_URL": stage.settings.database_url,
-        "GPUTAB_VICTORIAMETRICS_URL": stage.settings.victoriametrics_url,
-        "GPUTAB_ALLOCATOR_URL": stage.settings.allocator_url,
-        "GPUTAB_DATA_DIR": str(stage.folder),
-        "GPUTAB_EVIDENCE_DIR": str(stage.settings.evidence_path),
-    }
-    gputab = [sys.executable, "-m", "gputab"]
-    store_command = launcher.command(
-        binary=stage.victoriametrics_binary,
-        port=stage.victoriametrics_port,
-        data_dir=stage.folder / "victoriametrics",
-    )
-    return [
-        Program("victoriametrics", store_command, 10),
-        Program("allocator", [*gputab, "allocator", "--port", str(stage.allocator_port)], 20, common),
-        *(
-            Program(
-                f"collector-{node}",
-                [*gputab, "collect", "--node", node, *arguments],
-                30,
-                # A node has its own queue, and no way to the database.
-                {
-                    **{key: value for key, value in common.items() if key != "GPUTAB_DATABASE_URL"},
-                    "GPUTAB_DATA_DIR": str(stage.folder / "nodes" / node),
-                    "GPUTAB_TOKEN": stage.node_tokens[node],
-                },
-            )
-            for node, arguments in collect.items()
-        ),
-        Program("meter", [*gputab, "meter", "run", "--follow"], 40, common),
-    ]
 
 
 def _refuse_customers(database: Database) -> None:
@@ -151,13 +102,18 @@ def _write_settings(path: Path, config: Settings, token: str) -> None:
         "database_url": config.database_url,
         "victoriametrics_url": config.victoriametrics_url,
         "allocator_url": config.allocator_url,
+        "alertmanager_url": config.alertmanager_url,
         "data_dir": str(config.data_dir),
         "evidence_dir": str(config.evidence_path),
         "token": token,
     }
-    path.touch(mode=0o600)
     # A JSON string is a TOML string.
-    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()), "utf-8")
+    _write_secret(path, "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
+
+
+def _write_secret(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text, "utf-8")
 
 
 def _tokens(

@@ -10,11 +10,11 @@ import pynvml
 import pytest
 import structlog
 
-from collector.dcgm_exporter import DcgmExporterSource
+from collector.dcgm.exporter import DcgmExporterSource
+from collector.delivery.queue import BatchQueue
+from collector.imports.sample_import import ImportReport, import_samples
 from collector.nvml import NvmlSource
 from collector.process import THREAD_NAME
-from collector.queue import BatchQueue
-from collector.sample_import import ImportReport, import_samples
 from domain.clock import SystemClock
 from domain.samples import DeviceReading
 from domain.units import MIB

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from collector.dcgm_cards import Scrape, scraped_cards
-from collector.dcgm_fields import FIELD_OF_NAME
-from collector.dcgm_text import DcgmSample, dcgm_samples
+from collector.dcgm.cards import Scrape, scraped_cards
+from collector.dcgm.fields import FIELD_OF_NAME
+from collector.dcgm.text import DcgmSample, dcgm_samples
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 REAL_PAGES = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from threading import Event
 
 from collector.card_readers import CardReaders, Round
+from collector.delivery.queue import BatchQueue
 from collector.loop import SamplingLoop
-from collector.queue import BatchQueue
 from collector.source import ScriptedSource
 from collector.steady_clock import SteadyClock
 from domain.inventory import Device

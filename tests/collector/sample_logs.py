@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from collector.sample_import import ImportReport
+from collector.imports.sample_import import ImportReport
 from domain.series import Series
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector

@@ -2,7 +2,7 @@
 
 import os
 
-from collector.queue import BatchQueue
+from collector.delivery.queue import BatchQueue
 from domain.clock import MICROSECONDS
 from domain.units import MIB
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from collector.queue import BatchQueue
+from collector.delivery.queue import BatchQueue
 from collector.sample_runs import one_sample
 from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_MEMORY_USED, GPU_UP
 from tests.collector.patience import now_s

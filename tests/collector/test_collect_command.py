@@ -11,12 +11,12 @@ from uuid import uuid4
 import polars as pl
 import pytest
 
+from collector.delivery.queue import BatchQueue
 from collector.process import queue_path
-from collector.queue import BatchQueue
-from collector.simulator import Tenancy
-from collector.truth import Span, truth
-from collector.workloads import Workload
-from collector.world_file import WorldFile, load_world
+from collector.simulation.truth import Span, truth
+from collector.simulation.workloads import Workload
+from collector.simulation.world import Tenancy
+from collector.simulation.world_file import WorldFile, load_world
 from domain.series import COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES, GPU_MEMORY_USED, GPU_UP
 from domain.units import MIB
 from gputab.cli import run

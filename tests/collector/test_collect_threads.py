@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import polars as pl
 import pytest
 
+from collector.delivery.queue import BatchQueue
 from collector.process import collect
-from collector.queue import BatchQueue
 from collector.source import ScriptedSource
 from domain.clock import MICROSECONDS, Clock, SystemClock
 from domain.errors import UnavailableError

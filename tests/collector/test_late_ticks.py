@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from collector.queue import BatchQueue
+from collector.delivery.queue import BatchQueue
 from domain.samples import DeviceReading
 from domain.series import COLLECTOR_HOLES, GPU_BUSY
 from tests.collector.rig import SECOND_US, START_S, MakeRig, Rig, answer

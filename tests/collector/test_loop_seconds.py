@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from collector.queue import BatchQueue
+from collector.delivery.queue import BatchQueue
 from domain.series import (
     COLLECTOR_HOLES,
     COLLECTOR_LATENESS,

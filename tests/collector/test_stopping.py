@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from collector.delivery.queue import BatchQueue
 from collector.process import collect
-from collector.queue import BatchQueue
 from collector.source import ScriptedSource
 from domain.inventory import Device
 from domain.samples import DeviceReading

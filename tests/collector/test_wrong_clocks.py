@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from collector.queue import BatchQueue
-from collector.sender import Sender
+from collector.delivery.queue import BatchQueue
+from collector.delivery.sender import Sender
 from domain.clock import MICROSECONDS
 from machine.process import free_port
 from tests.collector.patience import now_s

@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from collector.simulated_fleet import SimulatedCard, demo_fleet
-from collector.simulator import Incident, IncidentKind, Tenancy, World
-from collector.workloads import Workload
+from collector.simulation.fleet import SimulatedCard, demo_fleet
+from collector.simulation.workloads import Workload
+from collector.simulation.world import Incident, IncidentKind, Tenancy, World
 
 FLEET = demo_fleet(7)
 START_S = 1_700_000_000

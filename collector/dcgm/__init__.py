@@ -1,0 +1,1 @@
+"""Cards by way of NVIDIA's dcgm-exporter."""

@@ -1,0 +1,1 @@
+"""Logs into the store: read twice, checked before, counted after."""
