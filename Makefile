@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak check fix dashboards lock clean
+.PHONY: help setup demo test soak check fix rules dashboards lock clean
 
 help: ## List these words
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -39,6 +39,10 @@ check: $(READY) ## Check format, lint, types and import directions
 fix: $(READY) ## Format, and mend what lint can mend
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+rules: $(READY) ## Write the alert rules and routes that are committed
+	@mkdir -p build && $(BIN)/gputab alerts rules > build/rules.yaml && $(BIN)/gputab alerts routes > build/routes.yaml
+	@mv build/rules.yaml alerts/rules/vram-watermarks.yaml && mv build/routes.yaml alerts/alertmanager.yaml
 
 dashboards: $(READY) ## Write the Grafana dashboards to dashboards/json/
 	@$(BIN)/python -m dashboards

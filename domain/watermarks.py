@@ -16,6 +16,11 @@ class Watermark:
 WATERMARKS = (Watermark("warning", 0.85), Watermark("high", 0.92), Watermark("critical", 0.97))
 
 
+def reached(used: float) -> Watermark | None:
+    """The highest watermark that a used / usable ratio is at or above; None: it is below all."""
+    return max((mark for mark in WATERMARKS if used >= mark.used_ratio), key=lambda mark: mark.used_ratio, default=None)
+
+
 def used_ratio(selector: str = "", window: str = "", modifier: str = "") -> str:
     """PromQL for used / usable VRAM of every card and MIG instance, by node, gpu_uuid and mig_uuid.
 

@@ -12,14 +12,18 @@ from typer.core import TyperGroup
 
 from domain.errors import CapacityError, ConflictError, GputabError, InputError, NotFoundError
 from gputab.commands import (
+    alerts,
     alloc,
     allocations,
+    bill,
     bills,
     collect,
     database,
     demo,
+    explorer,
     meter,
     prices,
+    replay,
     samples,
     serve,
     tenants,
@@ -49,12 +53,14 @@ app = typer.Typer(
 # Name -> a group of commands, or one command.
 PIPELINE: dict[str, typer.Typer | Callable[..., None]] = {
     "demo": demo.demo,
+    "bill": bill.bill,
     "db": database.app,
     "tenant": tenants.tenant_app,
     "token": tenants.token_app,
     "victoriametrics": victoriametrics.victoriametrics,
     "collect": collect.collect,
     "samples": samples.app,
+    "replay": replay.replay,
     "allocator": serve.serve,
     "alloc": alloc.app,
     "allocations": allocations.app,
@@ -62,6 +68,8 @@ PIPELINE: dict[str, typer.Typer | Callable[..., None]] = {
     "meter": meter.app,
     "usage": bills.usage,
     "invoice": bills.invoice,
+    "explorer": explorer.explorer,
+    "alerts": alerts.app,
 }
 # What a file system says where it cannot take the output.
 _CANNOT_TAKE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})

@@ -1,6 +1,6 @@
 """Finds the server programs gputab runs: by explicit setting, on PATH, or as a Debian package of its own.
 
-A program counts only if its `-help` lists the flags we need. Debian's builds print no version, so a version
+A program counts only if its help lists the flags we need. Debian's builds print no version, so a version
 is known by its flags.
 """
 
@@ -17,24 +17,31 @@ from machine.apt_sources import OS_RELEASE, read_distribution
 from machine.debian import unpack
 from machine.lock import Progress
 from machine.process import run
+from machine.relocation import relocated
 
 HELP_TIMEOUT_S = 10
 
 
 @dataclass(frozen=True, slots=True)
 class DebianPackage:
-    """The package that holds a program, and the first Debian release in which it is new enough."""
+    """The package that holds a program, and the first Debian release in which it is new enough.
+
+    `data` is a folder of the package that its programs read at the root of the system, and nowhere else; '' for none.
+    Such a program is started by the words of `machine.relocation.start_words`.
+    """
 
     name: str
     suite: str
     release: int
+    data: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """A server program: what it is called where, and how to tell that it is new enough.
 
-    `required_flags` are written without dashes; `minimum_version` is what a person is told to install.
+    `required_flags` are written without dashes, and looked for in what `help_arguments` make it print;
+    `minimum_version` is what a person is told to install.
     """
 
     name: str
@@ -44,6 +51,7 @@ class Program:
     package: DebianPackage
     setting: str
     download_page: str
+    help_arguments: tuple[str, ...] = ("-help",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,39 @@ VICTORIA_METRICS = Program(
     package=DebianPackage("victoria-metrics", suite="trixie", release=13),
     setting="victoriametrics_binary",
     download_page="https://github.com/VictoriaMetrics/VictoriaMetrics/releases",
+)
+VMALERT = Program(
+    name="vmalert",
+    names_on_path=("vmalert", "vmalert-prod"),
+    # An older one takes `keep_firing_for` for a mistake, and asks for what was half a minute ago.
+    required_flags=("rule.evalDelay",),
+    minimum_version=VICTORIA_METRICS.minimum_version,
+    package=VICTORIA_METRICS.package,
+    setting="vmalert_binary",
+    download_page=VICTORIA_METRICS.download_page,
+)
+VMALERT_TOOL = Program(
+    name="vmalert-tool",
+    names_on_path=("vmalert-tool", "vmalert-tool-prod"),
+    required_flags=("files",),
+    minimum_version=VICTORIA_METRICS.minimum_version,
+    package=VICTORIA_METRICS.package,
+    setting="vmalert_tool_binary",
+    download_page=VICTORIA_METRICS.download_page,
+    help_arguments=("unittest", "--help"),
+)
+ALERTMANAGER = Program(
+    name="alertmanager",
+    names_on_path=("prometheus-alertmanager", "alertmanager"),
+    # New in 0.25, the oldest that was tried.
+    required_flags=("web.systemd-socket",),
+    minimum_version="0.25",
+    package=DebianPackage(
+        "prometheus-alertmanager", suite="trixie", release=13, data="/usr/share/prometheus/alertmanager"
+    ),
+    setting="alertmanager_binary",
+    download_page="https://github.com/prometheus/alertmanager/releases",
+    help_arguments=("--help",),
 )
 
 
@@ -98,7 +139,7 @@ def from_setting(program: Program, path: Path) -> Path:
         raise InputError(f"{refusal}: there is no such file; write the path of one")
     if not os.access(path, os.X_OK):
         raise InputError(f"{refusal}: it is not executable; run chmod +x on it")
-    reason = flaw(path.absolute(), program.required_flags)
+    reason = flaw(program, path.absolute())
     if reason is not None:
         raise InputError(f"{refusal}: {reason}; use {program.minimum_version} or newer")
     return path.absolute()
@@ -108,7 +149,7 @@ def from_path(program: Program) -> tuple[Path | None, tuple[str, ...]]:
     """The first program on PATH that has the flags, or None; and why those before it were passed over."""
     passed_over: list[str] = []
     for path in _on_path(program.names_on_path):
-        reason = flaw(path, program.required_flags)
+        reason = flaw(program, path)
         if reason is None:
             return path, tuple(passed_over)
         passed_over.append(f"'{path}' will not do: {reason}")
@@ -144,20 +185,22 @@ def from_debian(program: Program, cache_folder: Path, progress: Progress, os_rel
     for name in program.names_on_path:
         path = folder / "usr" / "bin" / name
         if path.is_file():
-            reason = flaw(path, program.required_flags)
+            if package.data:
+                path = relocated(path, package.data)
+            reason = flaw(program, path)
             if reason is not None:
                 raise UnavailableError(f"cannot use '{path}': {reason}")
             return path
     raise UnavailableError(f"cannot find {program.name} in the package '{package.name}' of {suite}")
 
 
-def flaw(path: Path, required_flags: Sequence[str]) -> str | None:
-    """Why the program at `path` will not do, naming the first flag its `-help` does not list; else None."""
+def flaw(program: Program, path: Path) -> str | None:
+    """Why what is at `path` will not do, naming the first flag its help does not list; else None."""
     try:
-        done = run([path, "-help"], timeout_s=HELP_TIMEOUT_S)
+        done = run([path, *program.help_arguments], timeout_s=HELP_TIMEOUT_S)
     except OSError as error:
         return f"it cannot be run: {error.strerror}"
     except subprocess.TimeoutExpired:
-        return f"it did not answer -help within {HELP_TIMEOUT_S} s"
-    listed = set(re.findall(r"^\s*--?([A-Za-z][\w.]*)", done.stdout, flags=re.MULTILINE))
-    return next((f"it lacks the flag -{flag}" for flag in required_flags if flag not in listed), None)
+        return f"it did not answer {' '.join(program.help_arguments)} within {HELP_TIMEOUT_S} s"
+    listed = set(re.findall(r"^\s*--?([A-Za-z][\w.-]*)", done.stdout, flags=re.MULTILINE))
+    return next((f"it lacks the flag -{flag}" for flag in program.required_flags if flag not in listed), None)

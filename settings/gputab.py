@@ -19,7 +19,7 @@ from settings.values import LocalPath, NodeName, ServerUrl, Token, Whole, check_
 CONFIG_FILE = Path("gputab.toml")
 _PREFIX = "GPUTAB_"
 # Values that may hold a password or a token; messages never repeat them.
-_SECRET = ("token", "database_url", "victoriametrics_url", "allocator_url")
+_SECRET = ("token", "database_url", "victoriametrics_url", "allocator_url", "alertmanager_url")
 
 
 class Settings(BaseSettings):
@@ -38,12 +38,16 @@ class Settings(BaseSettings):
     database_url: str = Field("sqlite:///.gputab/gputab.db", description="the ledger: SQLite, or PostgreSQL")
     victoriametrics_url: ServerUrl = Field("http://127.0.0.1:8428", description="where samples are kept")
     allocator_url: ServerUrl = Field("http://127.0.0.1:8470", description="where `gputab alloc` and collectors call")
+    alertmanager_url: ServerUrl = Field("http://127.0.0.1:9093", description="where vmalert sends alerts")
     token: Token | None = Field(None, description="the bearer token of this person, node or program")
     node: NodeName = Field(default_factory=lambda: os.uname().nodename, description="this machine's name")
     data_dir: LocalPath = Field(Path(".gputab"), description="queue, evidence and unpacked programs")
     evidence_dir: LocalPath | None = Field(None, description="frozen evidence; default DATA_DIR/evidence")
     sku_table: LocalPath | None = Field(None, description="a TOML file of SKUs that replaces the built-in table")
     victoriametrics_binary: LocalPath | None = Field(None, description="the victoria-metrics program to start")
+    vmalert_binary: LocalPath | None = Field(None, description="the vmalert program to start")
+    vmalert_tool_binary: LocalPath | None = Field(None, description="the vmalert-tool that runs the rules' unit tests")
+    alertmanager_binary: LocalPath | None = Field(None, description="the Alertmanager program to start")
     settle_grace_seconds: Whole = Field(30, ge=0, description="how long after its end a window may settle")
     settle_deadline_hours: Whole = Field(72, ge=1, description="when a window settles whatever is missing")
     share_min_milli: Whole = Field(100, ge=0, le=1000, description="smallest share of a card; 0: sold whole only")

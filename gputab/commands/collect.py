@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from collector.dcgm_exporter import DcgmExporterSource
-from collector.node_service import NodeService
+from collector.dcgm.exporter import DcgmExporterSource
+from collector.delivery.node_service import NodeService
+from collector.delivery.queue import BatchQueue
 from collector.nvml import NvmlSource
 from collector.process import collect as run_collector
 from collector.process import queue_path
-from collector.queue import BatchQueue
-from collector.simulated_source import SimulatedSource
+from collector.simulation.source import SimulatedSource
 from collector.source import Source
 from domain.errors import InputError
 from domain.slugs import check_name

@@ -10,11 +10,11 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from collector.log_samples import CardNames, LogSamples
+from collector.imports.log_samples import CardNames, LogSamples
+from collector.imports.replay import replay as replay_log
+from collector.imports.sample_import import ImportReport
 from collector.logs.log import LogOptions
 from collector.logs.open_log import open_log
-from collector.replay import replay as replay_log
-from collector.sample_import import ImportReport
 from domain.clock import MICROSECONDS
 from domain.errors import ConflictError, InputError
 from domain.period import format_instant

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from collector.sample_import import import_samples
+from collector.imports.sample_import import import_samples
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.period import HOUR_US, format_instant

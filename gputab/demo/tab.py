@@ -11,9 +11,9 @@ from rich.text import Text
 from allocator.bodies import AllocationBody, CardBody
 from domain.money import NANO
 from domain.units import GIB
+from domain.watermarks import reached
 
-# The high watermark: above it on-call will be told.
-_HIGH = 0.95
+_MARK_STYLES = {"warning": "yellow", "high": "bold yellow", "critical": "bold red"}
 _BAR_CELLS = 10
 
 
@@ -77,8 +77,9 @@ def _state(card: CardBody, now: CardNow, *, is_held: bool) -> tuple[str, str]:
         return "LOST", "bold red"
     if card.state.value != "ok":
         return card.state.value, "yellow"
-    if now.used_bytes is not None and now.used_bytes >= _HIGH * card.vram_usable_bytes:
-        return "VRAM HIGH", "bold yellow"
+    mark = None if now.used_bytes is None else reached(now.used_bytes / card.vram_usable_bytes)
+    if mark is not None:
+        return f"VRAM {mark.level}", _MARK_STYLES[mark.level]
     if now.is_up is None:
         return "no sample", "dim"
     if not is_held:
@@ -91,7 +92,8 @@ def _vram(used_bytes: int | None, usable_bytes: int) -> Text:
         return Text("-", style="dim")
     ratio = used_bytes / usable_bytes
     filled = min(_BAR_CELLS, round(ratio * _BAR_CELLS))
-    style = "bold yellow" if ratio >= _HIGH else "green"
+    mark = reached(ratio)
+    style = "green" if mark is None else _MARK_STYLES[mark.level]
     bar = Text("█" * filled, style=style) + Text("░" * (_BAR_CELLS - filled), style="dim")
     return bar + Text(f" {used_bytes / GIB:5.1f} / {usable_bytes / GIB:4.1f} GiB")
 

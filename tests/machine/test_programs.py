@@ -7,7 +7,18 @@ import pytest
 
 from domain.errors import InputError, UnavailableError
 from machine.debian import MARKER, _contents
-from machine.programs import VICTORIA_METRICS, find_program, from_debian, from_path
+from machine.programs import (
+    ALERTMANAGER,
+    VICTORIA_METRICS,
+    VMALERT,
+    VMALERT_TOOL,
+    Program,
+    find_program,
+    flaw,
+    from_debian,
+    from_path,
+)
+from machine.relocation import start_words
 from settings.gputab import Settings
 
 FLAG = "search.maxMemoryPerQuery"
@@ -64,10 +75,6 @@ def test_an_explicit_path_that_is_no_program_is_refused(tmp_path: Path) -> None:
     path.chmod(0o755)
     with pytest.raises(InputError, match="cannot be run: Exec format error"):
         find_program(VICTORIA_METRICS, explicit=path, cache_folder=tmp_path, progress=no_progress)
-
-
-def test_the_setting_that_errors_name_exists() -> None:
-    assert VICTORIA_METRICS.setting in Settings.model_fields
 
 
 def test_path_is_searched_under_upstreams_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +150,36 @@ def test_a_relative_explicit_path_is_made_absolute(tmp_path: Path, monkeypatch: 
     found = find_program(VICTORIA_METRICS, explicit=relative, cache_folder=tmp_path, progress=no_progress)
     assert found.path == tmp_path / "victoria-metrics"
     assert os.access(found.path, os.X_OK)
+
+
+@pytest.mark.parametrize("program", [VICTORIA_METRICS, VMALERT, VMALERT_TOOL, ALERTMANAGER], ids=lambda each: each.name)
+def test_every_program_has_a_setting_and_a_probe(program: Program) -> None:
+    assert program.setting in Settings.model_fields
+    assert program.required_flags
+
+
+def test_a_flag_may_have_a_dash_and_is_looked_for_in_the_help_that_lists_it(tmp_path: Path) -> None:
+    """Alertmanager knows --help only; what it prints for another word is no help."""
+    path = tmp_path / "alertmanager"
+    path.write_text('#!/bin/sh\n[ "$1" = --help ] || exit 1\necho "      --web.systemd-socket  Use it (Linux only)."\n')
+    path.chmod(0o755)
+    assert flaw(ALERTMANAGER, path) is None
+    assert flaw(VMALERT, path) == "it lacks the flag -rule.evalDelay"
+    path.write_text('#!/bin/sh\necho "      --web.systemd  Use it; see --web.systemd-socket."\n')
+    assert flaw(ALERTMANAGER, path) == "it lacks the flag -web.systemd-socket"
+
+
+def test_a_package_whose_program_wants_its_data_at_the_root_gives_one_that_does_not(tmp_path: Path) -> None:
+    release = tmp_path / "os-release"
+    release.write_text("ID=debian\nVERSION_ID=13\nVERSION_CODENAME=trixie\n")
+    unpacked = tmp_path / "prometheus-alertmanager-trixie"
+    data = ALERTMANAGER.package.data
+    help_text = f"      --web.systemd-socket  Use it.\n      --web.ui-path={data}/ui\n"
+    program = unpacked / "usr" / "bin" / "prometheus-alertmanager"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n/bin/cat <<'END'\n{help_text}END\n")
+    program.chmod(0o755)
+    (unpacked / MARKER).write_text(_contents(["prometheus-alertmanager"], "trixie"))
+    found = from_debian(ALERTMANAGER, tmp_path, no_progress, release)
+    assert data not in found.read_text()
+    assert start_words(found) == ["env", "-C", str(unpacked), str(found)]

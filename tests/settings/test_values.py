@@ -63,7 +63,8 @@ _PATHS = [name for name, field in Settings.model_fields.items() if "Path" in str
 
 
 def test_the_settings_that_are_paths_are_found() -> None:
-    assert set(_PATHS) == {"data_dir", "evidence_dir", "sku_table", "victoriametrics_binary"}
+    programs = {"victoriametrics_binary", "vmalert_binary", "vmalert_tool_binary", "alertmanager_binary"}
+    assert set(_PATHS) == {"data_dir", "evidence_dir", "sku_table", *programs}
 
 
 @pytest.mark.parametrize("name", _PATHS)

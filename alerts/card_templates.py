@@ -1,0 +1,89 @@
+"""What a page says of a card, in the template language of vmalert's annotations.
+
+What is known of a card is asked for when its alert is evaluated, as of its last reading: a card that fell silent is
+shown as it was last seen.
+"""
+
+from domain.series import GPU_INFO, GPU_MEMORY_USED, GRANT_INFO, MIG_INFO
+from domain.watermarks import usable_bytes, used_ratio
+
+# A reading counts as fresh for this long; a query sees it up to 4 s after its second.
+FRESH = "10s"
+# A card that is silent for longer is given up: it may have been taken away.
+REMEMBERED = "24h"
+# The allocator says every 5 s who holds what.
+_GRANTED = "1m"
+_LAST_READING = f"tlast_over_time({GPU_MEMORY_USED.name}{{%s}}"
+_NAME = '{{ $labels.node }}/{{ with $info }}{{ . | first | label "index" }}{{ else }}{{ $labels.gpu_uuid }}{{ end }}'
+
+
+def card_summary(before: str, after: str) -> str:
+    """One line with the card's `node/index` in it, as people say it; its UUID where nothing is known of the index."""
+    return f"{_card()}{before}{_NAME}{after}"
+
+
+def card_description(since: str) -> str:
+    """Lines of `name: value`: the card, who is on it, how much of it is used, since when.
+
+    A card's line names its MIG instance where the alert is of one. Tenants are all those with an open grant there.
+    `since` is a query for an epoch second, with %s for the labels of the card.
+    """
+    then = "@ %[2]s"
+    used = f"max_over_time({GPU_MEMORY_USED.name}{{%[1]s}}[{FRESH}] {then})"
+    # Of a card that is cut into MIG instances, everyone who holds one.
+    granted = f"last_over_time({GRANT_INFO.name}{{gpu_uuid=%q,mig_uuid=~%q}}[{_GRANTED}]) == 1"
+    return (
+        f"{_card()}"
+        f"{_let('profile', f'last_over_time({MIG_INFO.name}{{%s}}[{FRESH}] @ %s)', '$device $second')}"
+        f"{_let('tenants', f'count by (tenant) ({granted})', '$labels.gpu_uuid (or $labels.mig_uuid `.*`)')}"
+        f"{_let('used', used, '$device $second')}"
+        f"{_let('usable', usable_bytes('%[1]s', FRESH, then), '$device $second')}"
+        f"{_let('ratio', used_ratio('%[1]s', FRESH, then), '$device $second')}"
+        f"{_let('since', since, '$device')}"
+        f'card: {_NAME}{{{{ with $info }}}}, {{{{ . | first | label "model" }}}}{{{{ end }}}}'
+        ", {{ $labels.gpu_uuid }}{{ if $labels.mig_uuid }}, MIG "
+        '{{ with $profile }}{{ . | first | label "profile" }} {{ end }}{{ $labels.mig_uuid }}{{ end }}\n'
+        "tenant: {{ range $number, $tenant := $tenants }}{{ if $number }}, {{ end }}"
+        '{{ $tenant | label "tenant" }}{{ else }}no grant known{{ end }}\n'
+        f"used: {_first('$used', 'humanize1024')}B of {_first('$usable', 'humanize1024')}B"
+        f" ({_first('$ratio', 'humanizePercentage')})\n"
+        'since: {{ with $since }}{{ (. | first | value | toTime).UTC.Format "2006-01-02 15:04:05" }} UTC'
+        "{{ else }}just now{{ end }}\n"
+    )
+
+
+def above_since(alert: str) -> str:
+    """The query for the epoch second at which a card of the alert crossed the mark; %s is the card."""
+    # vmalert 1.112 has the present for its own `$activeAt`.
+    return f"min(ALERTS_FOR_STATE{{alertname='{alert}',%s}})"
+
+
+def silent_since() -> str:
+    """The query for the epoch second of the last reading of a card, which is %s."""
+    return f"{_LAST_READING}[{REMEMBERED}])"
+
+
+def _card() -> str:
+    """Sets what every text needs: the labels of the card, of its device, its last second and what is known of it."""
+    second = (
+        f'{{{{ $seen := query (printf "{_LAST_READING}[{FRESH}])" $device) -}}}}\n'
+        # A day of readings is only read of a card that is silent.
+        f'{{{{ if not $seen }}}}{{{{ $seen = query (printf "{_LAST_READING}[{REMEMBERED}])" $device) }}}}'
+        "{{ end -}}\n"
+        '{{ $second := "0" }}{{ with $seen }}{{ $second = . | first | value | printf "%.0f" }}{{ end -}}\n'
+    )
+    return (
+        '{{ $card := printf "node=%q,gpu_uuid=%q" $labels.node $labels.gpu_uuid -}}\n'
+        # A label that is not there reads as empty, and so selects the card itself.
+        '{{ $device := printf "%s,mig_uuid=%q" $card (or $labels.mig_uuid "") -}}\n'
+        f"{second}"
+        f"{_let('info', f'last_over_time({GPU_INFO.name}{{%s}}[{FRESH}] @ %s)', '$card $second')}"
+    )
+
+
+def _let(name: str, query: str, arguments: str) -> str:
+    return f'{{{{ ${name} := query (printf "{query}" {arguments}) -}}}}\n'
+
+
+def _first(answer: str, form: str) -> str:
+    return f"{{{{ with {answer} }}}}{{{{ . | first | value | {form} }}}}{{{{ else }}}}? {{{{ end }}}}"

@@ -1,0 +1,78 @@
+"""How full cards are by their fresh readings, asked of the store when somebody says that all is well."""
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
+
+import httpx
+
+from alerts.card_templates import FRESH
+from domain.clock import MICROSECONDS, Clock
+from domain.errors import InputError, UnavailableError
+from domain.series import DEVICE
+from domain.watermarks import used_ratio
+from victoriametrics.read import Reader
+from victoriametrics.selectors import quote
+
+# Alertmanager gives a webhook 10 s, and a person wants to know by then.
+_ANSWER_TIMEOUT_S = 3.0
+# Of more cards than that the whole fleet is asked: the server takes no query above 16 kB.
+_NAMED_MAX = 100
+
+
+class CardKey(NamedTuple):
+    """What tells a card or MIG instance from others; `mig_uuid` is '' for the card itself."""
+
+    node: str
+    gpu_uuid: str
+    mig_uuid: str
+
+
+class Readings(Protocol):
+    """What is known of cards now."""
+
+    def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
+        """The fullest moment of the last 10 s, as used / usable VRAM, of those cards with a reading that fresh.
+
+        Others may be among them. Raises UnavailableError where it cannot be told.
+        """
+        ...
+
+
+class StoredReadings:
+    """Readings in VictoriaMetrics, asked of by one keep-alive client that does not wait long."""
+
+    def __init__(self, victoriametrics_url: str, clock: Clock) -> None:
+        # A proxy that the environment names is not asked for a server of ours.
+        self._client = httpx.Client(timeout=_ANSWER_TIMEOUT_S, trust_env=False)
+        self._reader = Reader(victoriametrics_url, self._client)
+        self._clock = clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._client.close()
+
+    def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
+        pattern = "|".join(re.escape(card.gpu_uuid) for card in cards)
+        selector = f"gpu_uuid=~{quote(pattern)}" if len(cards) <= _NAMED_MAX else ""
+        query = f"max by ({', '.join(DEVICE)}) ({used_ratio(selector, FRESH)})"
+        try:
+            answer = self._reader.instant(query, self._clock.now_us() // MICROSECONDS)
+        except InputError as error:
+            # Whatever it does not like about the question, it does not say how the card is.
+            raise UnavailableError(f"cannot tell how full a card is: {error}; see its log") from error
+        return {
+            CardKey(*(line.labels.get(label, "") for label in DEVICE)): line.values[0]
+            for line in answer
+            # A card of which nothing can be used has no ratio.
+            if math.isfinite(line.values[0])
+        }

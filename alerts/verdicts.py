@@ -1,0 +1,104 @@
+"""What the alerts of one card amount to, in words for a page: firing, state unknown, or resolved.
+
+An alert that ends is believed only with a fresh reading of its card: Alertmanager calls one resolved when it has not
+heard of it for a while, too, which says nothing of the card.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from alerts.notification import Alert
+from alerts.watermark_rules import UNKNOWN_ALERT, UNKNOWN_RUNBOOK, alert_name
+from domain.watermarks import WATERMARKS
+
+MARKS = {alert_name(mark): mark for mark in sorted(WATERMARKS, key=lambda mark: mark.used_ratio)}
+
+
+class Verdict(StrEnum):
+    """What a page says of its subject."""
+
+    FIRING = "firing"
+    UNKNOWN = "state unknown"
+    RESOLVED = "resolved"
+
+
+class Standing(NamedTuple):
+    """A verdict with a level: of what does not fire, the last one known; '' for none.
+
+    The level is that of the highest watermark that was reached, or the severity of an alert that is none of ours.
+    """
+
+    verdict: Verdict
+    level: str
+
+
+class Finding(NamedTuple):
+    """Where a subject stands, in the words of its rule (`annotations`), and what was found out beside them.
+
+    `note` is a line, or ''. `is_doubtful` where Alertmanager calls it resolved and no reading confirms that.
+    """
+
+    standing: Standing
+    annotations: Mapping[str, str]
+    note: str = ""
+    is_doubtful: bool = False
+
+
+def is_ours(alert: Alert) -> bool:
+    """Whether it is one of the watermark alerts, so that the store can be asked of its card."""
+    return alert.name in MARKS or alert.name == UNKNOWN_ALERT
+
+
+def of_stranger(alert: Alert) -> Finding:
+    """An alert of somebody else's rule: what Alertmanager says of it, marked as such where it ends."""
+    level = alert.labels.get("severity", "")
+    if alert.is_firing:
+        return Finding(Standing(Verdict.FIRING, level), alert.annotations)
+    return Finding(Standing(Verdict.RESOLVED, level), alert.annotations, "as Alertmanager says; nobody looked")
+
+
+def while_firing(alerts: Sequence[Alert]) -> Finding | None:
+    """A card with an alert that fires; None where none does, and its readings have to be asked."""
+    firing = [alert for alert in alerts if alert.is_firing]
+    highest = _highest(firing)
+    silent = next((alert for alert in firing if alert.name == UNKNOWN_ALERT), None)
+    if silent is not None:
+        return Finding(Standing(Verdict.UNKNOWN, _level(highest)), silent.annotations)
+    if highest is not None:
+        return Finding(Standing(Verdict.FIRING, _level(highest)), highest.annotations)
+    return None
+
+
+def by_reading(resolved: Sequence[Alert], used_ratio: float | None) -> Finding:
+    """A card whose alerts all ended, and which is that full now; None where no reading is fresh."""
+    if used_ratio is None:
+        return unheard(resolved, "there is no fresh reading of the card")
+    highest = _highest(resolved)
+    annotations = highest.annotations if highest is not None else resolved[0].annotations
+    ended = [MARKS[alert.name] for alert in resolved if alert.name in MARKS]
+    lowest_ratio = min(mark.used_ratio for mark in ended or MARKS.values())
+    if used_ratio < lowest_ratio:
+        now = f"{used_ratio:.1%} of the VRAM is used now"
+        return Finding(Standing(Verdict.RESOLVED, _level(highest)), annotations, now)
+    reached = [mark.level for mark in MARKS.values() if mark.used_ratio <= used_ratio]
+    note = f"Alertmanager calls it resolved, but {used_ratio:.1%} of the VRAM is used: see whether vmalert runs"
+    return Finding(Standing(Verdict.FIRING, reached[-1]), annotations, note, is_doubtful=True)
+
+
+def unheard(resolved: Sequence[Alert], reason: str) -> Finding:
+    """A card whose alerts all ended, of which nobody can say how it is, for a reason."""
+    highest = _highest(resolved)
+    annotations = highest.annotations if highest is not None else resolved[0].annotations
+    note = f"Alertmanager calls it resolved, but {reason}"
+    words = {**annotations, "runbook_url": UNKNOWN_RUNBOOK}
+    return Finding(Standing(Verdict.UNKNOWN, _level(highest)), words, note, is_doubtful=True)
+
+
+def _highest(alerts: Sequence[Alert]) -> Alert | None:
+    ours = [alert for alert in alerts if alert.name in MARKS]
+    return max(ours, key=lambda alert: MARKS[alert.name].used_ratio, default=None)
+
+
+def _level(alert: Alert | None) -> str:
+    return MARKS[alert.name].level if alert is not None else ""

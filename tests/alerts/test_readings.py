@@ -1,0 +1,76 @@
+"""How full cards are, as a real store tells it: fresh readings only, and an error where it cannot be asked."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from alerts.readings import CardKey, StoredReadings
+from domain.clock import MICROSECONDS, SystemClock
+from domain.errors import UnavailableError
+from domain.samples import SampleRun
+from domain.series import GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, Series
+from machine.process import free_port
+from victoriametrics.push import Pusher
+
+
+@pytest.fixture
+def readings(victoriametrics_url: str) -> Iterator[StoredReadings]:
+    with StoredReadings(victoriametrics_url, SystemClock()) as readings:
+        yield readings
+
+
+def push(url: str, card: CardKey, values: dict[Series, int], *, age_s: int = 0) -> None:
+    """One second of a card, that long ago."""
+    second_s = SystemClock().now_us() // MICROSECONDS - age_s
+    labels = {key: value for key, value in card._asdict().items() if value}
+    with Pusher(url) as pusher:
+        pusher.send([SampleRun(series, labels, (second_s,), (value,)) for series, value in values.items()])
+        pusher.flush()
+
+
+FULL = {GPU_MEMORY_USED: 99, GPU_MEMORY_TOTAL: 110, GPU_MEMORY_RESERVED: 10}
+
+
+def test_a_card_and_its_mig_instance_have_their_own_ratio_of_what_can_be_used(
+    readings: StoredReadings, victoriametrics_url: str, unique_node: str
+) -> None:
+    card, instance = CardKey(unique_node, "GPU-1", ""), CardKey(unique_node, "GPU-1", "MIG-1")
+    push(victoriametrics_url, card, FULL)
+    push(victoriametrics_url, instance, {GPU_MEMORY_USED: 1, GPU_MEMORY_TOTAL: 4})
+    found = readings.used_ratios([card, instance])
+    assert (found[card], found[instance]) == (0.99, 0.25)
+
+
+def test_a_card_without_a_fresh_reading_is_not_among_them(
+    readings: StoredReadings, victoriametrics_url: str, unique_node: str
+) -> None:
+    """Neither one whose last reading is a minute old, nor one that tells its size alone, nor one of no size."""
+    old, silent, empty = (CardKey(unique_node, uuid, "") for uuid in ("GPU-old", "GPU-silent", "GPU-empty"))
+    push(victoriametrics_url, old, FULL, age_s=60)
+    push(victoriametrics_url, silent, {GPU_MEMORY_TOTAL: 100})
+    push(victoriametrics_url, empty, {GPU_MEMORY_USED: 0, GPU_MEMORY_TOTAL: 0})
+    assert not {old, silent, empty} & readings.used_ratios([old, silent, empty]).keys()
+
+
+def test_a_uuid_is_no_pattern(readings: StoredReadings, victoriametrics_url: str, unique_node: str) -> None:
+    card = CardKey(unique_node, 'GPU-(".*\\', "")
+    push(victoriametrics_url, card, FULL)
+    assert readings.used_ratios([card])[card] == 0.99
+    assert CardKey(unique_node, "GPU-x", "") not in readings.used_ratios([CardKey(unique_node, ".*", "")])
+
+
+def test_any_number_of_cards_can_be_asked_of(
+    readings: StoredReadings, victoriametrics_url: str, unique_node: str
+) -> None:
+    """The server takes no question above 16 kB."""
+    cards = [CardKey(unique_node, f"GPU-{number:036}", "") for number in range(2_000)]
+    push(victoriametrics_url, cards[-1], FULL)
+    assert readings.used_ratios(cards)[cards[-1]] == 0.99
+
+
+def test_a_store_that_is_away_is_an_error_not_an_empty_answer() -> None:
+    with (
+        StoredReadings(f"http://127.0.0.1:{free_port()}", SystemClock()) as readings,
+        pytest.raises(UnavailableError, match="no answer from VictoriaMetrics"),
+    ):
+        readings.used_ratios([CardKey("a", "b", "")])

@@ -1,0 +1,84 @@
+"""The rule file: what is committed is what is rendered, and says what domain/watermarks.py says."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alerts.routes import render_routes
+from alerts.rule_check import read_rules, rule_problems
+from alerts.rule_trial import load_problems, unit_test_problems
+from alerts.watermark_rules import SHIPPED_RULES, UNKNOWN_ALERT, Patience, alert_name, render_rules
+from domain.series import DEVICE
+from domain.watermarks import WATERMARKS
+
+ROUTES = SHIPPED_RULES.parent.parent / "alertmanager.yaml"
+
+
+def rules_of(text: str) -> dict[str, dict[str, Any]]:
+    """The rules of a file with one group, by name, in their order."""
+    (group,) = yaml.safe_load(text)["groups"]
+    return {rule["alert"]: rule for rule in group["rules"]}
+
+
+def test_the_committed_files_are_what_is_rendered_byte_for_byte() -> None:
+    assert SHIPPED_RULES.read_bytes() == render_rules().encode()
+    assert ROUTES.read_bytes() == render_routes().encode()
+
+
+def test_each_watermark_has_its_rule_with_its_own_number_the_highest_first() -> None:
+    rules = rules_of(render_rules())
+    by_height = sorted(WATERMARKS, key=lambda mark: -mark.used_ratio)
+    assert list(rules) == [*map(alert_name, by_height), UNKNOWN_ALERT]
+    for mark in WATERMARKS:
+        rule = rules[alert_name(mark)]
+        assert f">= {mark.used_ratio}\n" in rule["expr"]
+        assert rule["labels"]["level"] == mark.level
+        assert f"{mark.used_ratio:.0%}" in rule["annotations"]["summary"]
+
+
+def test_a_shorter_patience_changes_the_times_and_nothing_else() -> None:
+    short, shipped = render_rules(Patience(5, 90)), render_rules()
+    assert "for: 5s" in short
+    assert "keep_firing_for: 90s" in short
+    assert short.replace(" 5s\n", " 2m\n").replace(" 90s\n", " 5m\n") == shipped
+
+
+def test_no_label_can_change_while_an_alert_fires() -> None:
+    """A label with a value or a tenant in it would make another alert of each change."""
+    for rule in rules_of(render_rules()).values():
+        assert set(rule["labels"]) == {"severity", "level"}
+        assert not any("{{" in value for value in rule["labels"].values())
+        assert f"max by ({', '.join(DEVICE)}) (" in rule["expr"]
+
+
+def test_the_shipped_rules_stand_every_check_and_their_unit_tests(
+    vmalert_binary: Path, vmalert_tool_binary: Path
+) -> None:
+    assert list(rule_problems({SHIPPED_RULES: read_rules(SHIPPED_RULES)})) == []
+    assert list(load_problems(vmalert_binary, SHIPPED_RULES)) == []
+    assert list(unit_test_problems(vmalert_tool_binary, [SHIPPED_RULES], print)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "test"),
+    [
+        (">= 0.97", ">= 0.98", "vram-watermarks.test.yaml"),
+        ("keep_firing_for: 5m", "keep_firing_for: 1m", "vram-watermarks.test.yaml"),
+        ("unless on (node, gpu_uuid, mig_uuid)", "and on (node, gpu_uuid, mig_uuid)", "vram-watermarks.test.yaml"),
+        (" or last_over_time(gpu_memory_total_bytes[10s]) * 0", "", "vram-watermarks.test.yaml"),
+        ("[24h]", "[48h]", "vram-silence.test.yaml"),
+    ],
+    ids=["mark", "keep firing", "silence", "reserved", "too long a memory"],
+)
+def test_the_unit_tests_notice_a_rule_that_is_another(
+    vmalert_tool_binary: Path, tmp_path: Path, before: str, after: str, test: str
+) -> None:
+    text = SHIPPED_RULES.read_text("utf-8")
+    assert before in text
+    copy = tmp_path / SHIPPED_RULES.name
+    copy.write_text(text.replace(before, after), "utf-8")
+    (tmp_path / test).write_text((SHIPPED_RULES.parent / test).read_text("utf-8"), "utf-8")
+    (problem,) = unit_test_problems(vmalert_tool_binary, [copy], print)
+    assert problem.startswith(f"{tmp_path / test}: fails:")
