@@ -4,13 +4,15 @@ What is known of a card is asked for when its alert is evaluated, as of its last
 shown as it was last seen.
 """
 
-from domain.series import GPU_INFO, GPU_MEMORY_USED, GRANT_INFO, MIG_INFO
+from domain.series import GPU_INFO, GPU_MEMORY_USED, GRANT_INFO, MIG_INFO, Series
 from domain.watermarks import usable_bytes, used_ratio
 
 # A reading counts as fresh for this long; a query sees it up to 4 s after its second.
 FRESH = "10s"
 # A card that is silent for longer is given up: it may have been taken away.
 REMEMBERED = "24h"
+# What a card is is said once a minute; of what was said last the latest counts.
+_DESCRIBED = "1h"
 # The allocator says every 5 s who holds what.
 _GRANTED = "1m"
 _LAST_READING = f"tlast_over_time({GPU_MEMORY_USED.name}{{%s}}"
@@ -34,7 +36,7 @@ def card_description(since: str) -> str:
     granted = f"last_over_time({GRANT_INFO.name}{{gpu_uuid=%q,mig_uuid=~%q}}[{_GRANTED}]) == 1"
     return (
         f"{_card()}"
-        f"{_let('profile', f'last_over_time({MIG_INFO.name}{{%s}}[{FRESH}] @ %s)', '$device $second')}"
+        f"{_let('profile', _described(MIG_INFO), '$device $second')}"
         f"{_let('tenants', f'count by (tenant) ({granted})', '$labels.gpu_uuid (or $labels.mig_uuid `.*`)')}"
         f"{_let('used', used, '$device $second')}"
         f"{_let('usable', usable_bytes('%[1]s', FRESH, then), '$device $second')}"
@@ -77,8 +79,13 @@ def _card() -> str:
         # A label that is not there reads as empty, and so selects the card itself.
         '{{ $device := printf "%s,mig_uuid=%q" $card (or $labels.mig_uuid "") -}}\n'
         f"{second}"
-        f"{_let('info', f'last_over_time({GPU_INFO.name}{{%s}}[{FRESH}] @ %s)', '$card $second')}"
+        f"{_let('info', _described(GPU_INFO), '$card $second')}"
     )
+
+
+def _described(info: Series) -> str:
+    """The query for what was last said of a device, %s, up to a second, the other %s; the latest first."""
+    return f"sort_desc(tlast_over_time({info.name}{{%s}}[{_DESCRIBED}] @ %s))"
 
 
 def _let(name: str, query: str, arguments: str) -> str:

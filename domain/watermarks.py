@@ -13,7 +13,9 @@ class Watermark:
     used_ratio: float
 
 
-WATERMARKS = (Watermark("warning", 0.85), Watermark("high", 0.92), Watermark("critical", 0.97))
+# Above what serving programs take at their start and keep, 0.9 of the card where they are not told otherwise (vLLM's
+# `gpu_memory_utilization`): a level that is always reached tells nobody anything.
+WATERMARKS = (Watermark("warning", 0.93), Watermark("high", 0.96), Watermark("critical", 0.98))
 
 
 def reached(used: float) -> Watermark | None:

@@ -10,7 +10,7 @@ from alerts.verdicts import Standing, Verdict
 FIRING, UNKNOWN, RESOLVED = (Standing(verdict, "critical") for verdict in Verdict)
 HIGH = Standing(Verdict.FIRING, "high")
 WORDS = {
-    "summary": "VRAM of gpu-7/3 has reached 97%",
+    "summary": "VRAM of gpu-7/3 has reached 98%",
     "description": "card: gpu-7/3, NVIDIA H200, GPU-1\ntenant: acme, globex\nused: 138.2GiB of 139.8GiB (98.9%)\n"
     "since: 2026-11-30 03:12:40 UTC\n",
     "runbook_url": "docs/runbooks/vram-watermark.md",
@@ -29,7 +29,7 @@ def test_a_page_says_what_where_who_how_much_since_when_and_what_to_do() -> None
     text = printed(Page(FIRING, None, WORDS, ""))
     for words in (
         "CRITICAL",
-        "VRAM of gpu-7/3 has reached 97%",
+        "VRAM of gpu-7/3 has reached 98%",
         "card    gpu-7/3, NVIDIA H200, GPU-1",
         "tenant  acme, globex",
         "used    138.2GiB of 139.8GiB (98.9%)",

@@ -128,7 +128,7 @@ def test_resolved_while_the_store_is_away_is_state_unknown_and_says_why(desk: De
 def test_resolved_while_the_card_is_still_full_is_told_as_firing(desk: Desk) -> None:
     """vmalert died, and Alertmanager has not heard of the alert for a while."""
     desk.pager.take(CRITICAL)
-    desk.readings.ratios[CARD] = 0.93
+    desk.readings.ratios[CARD] = 0.97
     desk.pager.take(RESOLVED)
     assert desk.told[1:] == [("resolved", "critical", False)]
     desk.pager.take(CRITICAL)

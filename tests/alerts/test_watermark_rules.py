@@ -64,7 +64,7 @@ def test_the_shipped_rules_stand_every_check_and_their_unit_tests(
 @pytest.mark.parametrize(
     ("before", "after", "test"),
     [
-        (">= 0.97", ">= 0.98", "vram-watermarks.test.yaml"),
+        (">= 0.98", ">= 0.99", "vram-watermarks.test.yaml"),
         ("keep_firing_for: 5m", "keep_firing_for: 1m", "vram-watermarks.test.yaml"),
         ("unless on (node, gpu_uuid, mig_uuid)", "and on (node, gpu_uuid, mig_uuid)", "vram-watermarks.test.yaml"),
         (" or last_over_time(gpu_memory_total_bytes[10s]) * 0", "", "vram-watermarks.test.yaml"),

@@ -19,7 +19,7 @@ CARD = FLEET.nodes["sim-4090-a"][3]
 UUID = CARD.device.uuid
 # A memory hog is above the highest mark from its 18th second to its 42nd.
 HOG = Tenancy("a-1", UUID, None, Workload.MEMORY_HOG, START_S, None, CARD.usable_bytes)
-MISSED = ["sim-4090-a/3 was above 97% of its VRAM and on-call was not paged"]
+MISSED = ["sim-4090-a/3 was above 98% of its VRAM and on-call was not paged"]
 
 
 @pytest.fixture
