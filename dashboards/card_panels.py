@@ -13,6 +13,7 @@ from dashboards.queries import (
     expected,
     last,
     of,
+    up,
     with_name,
 )
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_SM_ACTIVE, GPU_UP, GRANT_INFO, MIG_INFO
@@ -32,15 +33,15 @@ WATERMARK_STEPS = (
 
 def reporting(number: int, at: tuple[int, int, int, int]) -> Stat:
     """How many cards say that they are well, of how many."""
-    up = f"sum({last(GPU_UP, CARD)} == bool 1)"
-    known = f"count(group by (gpu_uuid) ({expected()} or {last(GPU_UP, CARD)}))"
+    well = f"sum({up()} == bool 1) or count({expected()}) * 0"
+    known = f"count(group by (gpu_uuid) ({expected()} or {up()}))"
     return Stat(
         number,
         "Cards reporting / expected",
         f"Reporting: answered in the last {NOW} and are not lost. Expected: described themselves in the last day, or "
         "are granted. If the first is lower, look at Card states for which ones are missing.",
         at,
-        [Query(up, legend="reporting", instant=True), Query(known, legend="expected", instant=True)],
+        [Query(well, legend="reporting", instant=True), Query(known, legend="expected", instant=True)],
         Field(_NO_CARDS),
     )
 
@@ -53,14 +54,14 @@ def lost(number: int, at: tuple[int, int, int, int]) -> Stat:
         "Their driver says that they have fallen off the bus. What to do: move the tenant, then reset the card or "
         "reboot the node.",
         at,
-        [Query(f"sum({last(GPU_UP, CARD)} == bool 0)", instant=True)],
-        Field(_NO_CARDS, steps=_FAULT),
+        [Query(f"sum({up()} == bool 0)", instant=True)],
+        Field("no card reports", steps=_FAULT),
     )
 
 
 def silent(number: int, at: tuple[int, int, int, int]) -> Stat:
     """How many expected cards nothing was heard of."""
-    unheard = f"count({expected()} unless on (gpu_uuid) {last(GPU_UP, CARD)}) or count({expected()}) * 0"
+    unheard = f"count({expected()} unless on (gpu_uuid) {up()}) or count({expected()}) * 0"
     return Stat(
         number,
         "Cards not sampled",
@@ -89,7 +90,9 @@ def mean_activity(number: int, at: tuple[int, int, int, int]) -> Stat:
 
 def vram_used(number: int, at: tuple[int, int, int, int]) -> Stat:
     """Used VRAM of the fleet."""
-    ratio = f"sum({last(GPU_MEMORY_USED, CARD)}) / sum({usable_bytes(CARD, NOW)})"
+    used, usable = last(GPU_MEMORY_USED, CARD), usable_bytes(CARD, NOW)
+    # A card that tells one of the two has a part in neither sum.
+    ratio = f"sum({used} and on ({DEVICE}) {usable}) / sum({usable} and on ({DEVICE}) {used})"
     return Stat(
         number,
         "VRAM used",
@@ -111,11 +114,9 @@ def activity(number: int, at: tuple[int, int, int, int]) -> RatioHeatmap:
     )
     # A card without a value is at -1, which is not drawn, and so keeps its row.
     rows = f"({with_name(value, cards(), f'{has_sm} or {has_busy}')} or {cards()} * -1)"
-    busy_only = f"({has_busy} unless {has_sm})"
-    marked = (
-        f'label_replace({rows} and on (node, gpu_uuid) {busy_only}, "card", "$1 busy", "card", "(.+)") or '
-        f"({rows} unless on (node, gpu_uuid) {busy_only})"
-    )
+    busy_only = f'label_replace(({has_busy} unless {has_sm}) * 0 + 1, "told", " busy", "", "")'
+    told = f"({busy_only} or on (node, gpu_uuid) ({cards()} or on (node, gpu_uuid) {has_sm}) * 0 + 1)"
+    marked = f'label_join({rows} * on (node, gpu_uuid) group_left (told) {told}, "card", "", "card", "told")'
     return RatioHeatmap(
         number,
         "Activity by card: SM active, or busy where the row says so",
@@ -194,14 +195,16 @@ def fullest_cards(number: int, at: tuple[int, int, int, int], uid: str) -> Table
 
 def states(number: int, at: tuple[int, int, int, int]) -> StateTimeline:
     """Up, lost, or not sampled: each card at each moment."""
-    up = f"min_over_time({of(GPU_UP, CARD)}[$__interval])"
-    told = with_name(up, cards(), f"last_over_time({of(GPU_UP, CARD)}[$__range] @ end())")
+    seen = " or ".join(
+        f"last_over_time({of(series, CARD)}[$__range] @ end())" for series in (GPU_UP, GPU_MEMORY_USED, GPU_BUSY)
+    )
+    told = with_name(up("$__interval", over_time="min_over_time"), cards(), seen)
     return StateTimeline(
         number,
         "Card states",
         "Lost: the driver said so in at least one second of the step. Not sampled: expected, and not one sample in the "
         "step (10 s or more), so that nothing is known of the card; shorter holes are counted under Collectors. No "
-        "colour: the card was not known yet.",
+        "colour: the card was not known yet, or is not expected any more.",
         at,
         [
             Query(

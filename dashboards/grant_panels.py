@@ -13,11 +13,11 @@ from dashboards.queries import (
     TENANT,
     expected,
     last,
+    up,
 )
 from domain.series import (
     GPU_INFO,
     GPU_MEMORY_USED,
-    GPU_UP,
     GRANT_COMPUTE,
     GRANT_VRAM,
     METER_SPEND_RATE,
@@ -65,17 +65,18 @@ def spend_rate(number: int, at: tuple[int, int, int, int]) -> Stat:
 
 def compute(number: int, at: tuple[int, int, int, int]) -> StackedSeries:
     """Granted compute by tenant, under the cards there are."""
-    described = f"count(group by (gpu_uuid) ({last(GPU_INFO, NODE, '5m')}))"
+    there = f"count(group by (gpu_uuid) ({_seen()}))"
     return StackedSeries(
         number,
         "Compute granted, in cards",
         "What each tenant holds at each moment, in whole cards, on top of one another; the dashed lines are the cards "
-        "that there are and those that are up. Above the lines something is granted twice: tell the allocator's owner.",
+        "that there are, as described in the day before, and those that are up. Above the first something is granted "
+        "twice: tell the allocator's owner. Above the second a card that is granted does not answer.",
         at,
         [
             Query(f"sum by (tenant) ({_on_nodes(GRANT_COMPUTE, _seen())})", legend="{{tenant}}", min_step=_GRANT_STEP),
-            Query(described, legend="cards there are", min_step=_GRANT_STEP),
-            Query(f"sum({last(GPU_UP, CARD)} == bool 1)", legend="cards up", min_step=_GRANT_STEP),
+            Query(there, legend="cards there are", min_step=_GRANT_STEP),
+            Query(f"sum({up()} == bool 1)", legend="cards up", min_step=_GRANT_STEP),
         ],
         Field(_NO_GRANTS, decimals=2, least=0, color_mode="palette-classic"),
         overrides=[_line("B"), _line("C")],

@@ -12,17 +12,21 @@ from domain.errors import InputError
 from domain.period import HOUR_US, Period, day_start_us
 from meter.ledger_store import NO_NODE
 from store.access import Principal
+from store.database import now_us
 from store.tables.billing import charges, windows
 from store.tables.capacity import allocations, grants
 from store.tenants import load_tenants
 
+# The node in whose windows a grant is.
+_NODE = case((grants.c.gpu_uuid.is_(None), NO_NODE), else_=grants.c.node)
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Of the windows in which tenants held something on the dates asked for, as far as the meter has found them.
+    """Of the windows in which tenants held something on the dates asked for, up to now.
 
-    `open_windows` have not settled. What was held before `settled_until_us` is in settled windows, and before
-    `rated_until_us` it is charged for; None: nothing is.
+    `open_windows` have not settled, or have not been looked at by the meter. What was held before `settled_until_us`
+    is in settled windows, and before `rated_until_us` it is charged for; None: nothing is.
     """
 
     settled_until_us: int | None
@@ -44,8 +48,10 @@ def load_freshness(
     names = [name for its_names in by_zone.values() for name in its_names]
     settled_until_us, charged_until_us = _charged(connection, names, first_date, last_date)
     unsettled: dict[tuple[str, int], int] = {}
+    at_us = now_us(connection)
     for zone, its_names in by_zone.items():
-        unsettled |= _unsettled(connection, its_names, _days(first_date, last_date, zone))
+        period = _days(first_date, last_date, zone)
+        unsettled |= _unsettled(connection, its_names, period) | _unseen(connection, its_names, period, at_us)
     first_open_us = min((start_us for _, start_us in unsettled), default=None)
     if first_open_us is None:
         return Freshness(settled_until_us, charged_until_us, 0)
@@ -79,7 +85,7 @@ def _unsettled(connection: Connection, tenants: Iterable[str], period: Period) -
         .join(allocations, allocations.c.allocation == grants.c.allocation)
         .where(
             allocations.c.tenant.in_(tenants),
-            case((grants.c.gpu_uuid.is_(None), NO_NODE), else_=grants.c.node) == windows.c.node,
+            windows.c.node == _NODE,
             # Three intervals have an instant in common when each two of them have; the third two are below.
             _meets(windows.c.start_us, windows.c.start_us + HOUR_US),
             _meets(period.start_us, period.end_us),
@@ -94,6 +100,31 @@ def _unsettled(connection: Connection, tenants: Iterable[str], period: Period) -
         held,
     )
     return {(row.node, row.start_us): row.rated_until_us for row in connection.execute(query)}
+
+
+def _unseen(connection: Connection, tenants: Iterable[str], period: Period, at_us: int) -> dict[tuple[str, int], int]:
+    """Hours inside the period that one of the tenants held something in and that are no windows yet, rated to nothing.
+
+    Those after the last window of their node: a meter that runs has all before it.
+    """
+    last_us = select(func.max(windows.c.start_us)).where(windows.c.node == _NODE).scalar_subquery()
+    seen_until_us = func.coalesce(last_us + HOUR_US, 0)
+    query = (
+        select(_NODE.label("node"), grants.c.start_us, grants.c.end_us, seen_until_us.label("seen_until_us"))
+        .join(allocations, allocations.c.allocation == grants.c.allocation)
+        .where(
+            allocations.c.tenant.in_(tenants),
+            _meets(period.start_us, min(period.end_us, at_us)),
+            or_(grants.c.end_us.is_(None), grants.c.end_us > seen_until_us),
+        )
+    )
+    unseen: dict[tuple[str, int], int] = {}
+    for row in connection.execute(query):
+        start_us = max(row.start_us, row.seen_until_us, period.start_us)
+        end_us = min(at_us if row.end_us is None else row.end_us, at_us, period.end_us)
+        if start_us < end_us:
+            unseen |= {(row.node, hour.start_us): hour.start_us for hour in Period(start_us, end_us).hours()}
+    return unseen
 
 
 def _meets(start_us: ColumnElement[int] | int, end_us: ColumnElement[int] | int) -> ColumnElement[bool]:

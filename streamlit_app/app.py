@@ -12,8 +12,12 @@ from store.migrate import check
 from streamlit_app import login
 from streamlit_app.views import spend
 
-# Streamlit leaves the height of a toolbar above a page, and we have none.
-_STYLE = "<style>[data-testid='stMainBlockContainer'] { padding-top: 2rem; }</style>"
+# Streamlit leaves the height of a toolbar above a page, and we have none; and its segmented control is lower than the
+# inputs beside it.
+_STYLE = """<style>
+[data-testid='stMainBlockContainer'] { padding-top: 2rem; }
+[data-testid='stButtonGroup'] button { min-height: 2.5rem; }
+</style>"""
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ def command(port: int) -> list[str]:
     """
     options = {**_OPTIONS, "server.port": str(port)}
     return [
-        *(sys.executable, "-m", "streamlit", "run", str(_APP)),
+        # -P: a settings.py or store.py that happens to lie in the working directory would be taken for ours.
+        *(sys.executable, "-P", "-m", "streamlit", "run", str(_APP)),
         *(f"--{name}={value}" for name, value in options.items()),
     ]

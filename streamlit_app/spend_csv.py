@@ -2,15 +2,16 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from domain.money import format_nano
+from domain.prices import Rate
 from meter.spend import SpendRow
 from streamlit_app.amounts import exact
 
 MIME = "text/csv; charset=utf-8"
 COLUMNS = (
-    *("billing_date", "tenant", "project", "sku", "dimension", "currency", "payable", "amount"),
+    *("billing_date", "tenant", "project", "sku", "dimension", "price", "per", "currency", "payable", "amount"),
     *("granted_seconds", "coverable_seconds", "covered_seconds", "charges", "unpriced_charges"),
 )
 # What makes a formula of a cell in one spreadsheet or another; a quote before it makes text of it again (OWASP, "CSV
@@ -18,19 +19,23 @@ COLUMNS = (
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def to_csv(rows: Iterable[SpendRow]) -> bytes:
+def to_csv(rows: Iterable[SpendRow], rates: Mapping[str, Rate]) -> bytes:
     """One line per row in their order, UTF-8 with the mark by which Excel knows it.
 
-    `payable` adds up to the invoices; `amount` is exact, in plain decimals; an empty `covered_seconds` is not known.
+    `rates` has those of the rows by id; of use without one, `price` and `per` are empty. `payable` adds up to the
+    invoices; `amount` is exact, in plain decimals; an empty `covered_seconds` is not known.
     """
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for row in rows:
-        names = (row.billing_date, row.tenant, row.project, row.sku, row.dimension, row.currency)
+        rate = rates.get(row.rate_id) if row.rate_id is not None else None
+        price = (f"{rate.quote.price:f}", rate.quote.unit) if rate is not None else ("", "")
         writer.writerow(
             (
-                *map(_harmless, names),
+                *map(_harmless, (row.billing_date, row.tenant, row.project, row.sku, row.dimension)),
+                *price,
+                row.currency,
                 f"{exact(row.payable_nano, row.currency):f}",
                 format_nano(row.amount_nano),
                 row.granted_seconds,

@@ -43,12 +43,13 @@ class TabView:
 def draw(view: TabView) -> Group:
     """The table with a line of totals under it."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("card", "SKU", "tenant"):
-        table.add_column(heading)
-    table.add_column("SM", justify="right")
-    table.add_column("VRAM used / usable")
-    table.add_column("state")
-    table.add_column(f"so far, {view.currency}", justify="right")
+    table.add_column("card", no_wrap=True)
+    table.add_column("SKU", no_wrap=True)
+    table.add_column("tenant")
+    table.add_column("SM", justify="right", no_wrap=True)
+    table.add_column("VRAM used / usable, GiB", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    table.add_column(f"so far, {view.currency}", justify="right", no_wrap=True)
     for card in view.cards:
         table.add_row(*_cells(card, view))
     sums = ", ".join(f"{tenant} {_money(nano)}" for tenant, nano in sorted(view.by_tenant.items()))
@@ -95,7 +96,7 @@ def _vram(used_bytes: int | None, usable_bytes: int) -> Text:
     mark = reached(ratio)
     style = "green" if mark is None else _MARK_STYLES[mark.level]
     bar = Text("█" * filled, style=style) + Text("░" * (_BAR_CELLS - filled), style="dim")
-    return bar + Text(f" {used_bytes / GIB:5.1f} / {usable_bytes / GIB:4.1f} GiB")
+    return bar + Text(f" {used_bytes / GIB:5.1f} / {usable_bytes / GIB:4.1f}")
 
 
 def _money(amount_nano: int) -> str:

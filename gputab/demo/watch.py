@@ -9,7 +9,7 @@ from allocator.request import Holding
 from domain.clock import MICROSECONDS
 from domain.money import NANO
 from domain.period import HOUR_US, Period
-from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_UP, Series
+from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_SM_ACTIVE, GPU_UP, Series
 from gputab.demo.stage import CURRENCY, Stage
 from gputab.demo.tab import CardNow, TabView
 from meter.ledger_store import load_charges
@@ -62,7 +62,8 @@ class Watch:
         return f"{busy} of {len(view.cards)} cards in use; this hour, {view.currency}: {sums or 'nothing yet'}"
 
     def _now(self, now_s: int) -> dict[str, CardNow]:
-        busy = self._latest(GPU_BUSY, now_s)
+        # A card in MIG mode tells no busy ratio, and an RTX 4090 nothing finer.
+        busy = self._latest(GPU_BUSY, now_s) | self._latest(GPU_SM_ACTIVE, now_s)
         used = self._latest(GPU_MEMORY_USED, now_s)
         up = self._latest(GPU_UP, now_s)
         return {

@@ -1,6 +1,6 @@
 """Spend by tenant and billing day: chart, table, download, and how far the figures can be relied on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -10,8 +10,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from domain.period import billing_date
+from domain.prices import Rate
 from domain.tenants import Tenant
 from meter.freshness_store import load_freshness
+from meter.price_store import load_rates
 from meter.spend import SpendRow
 from meter.spend_store import charged_dates, spend_by_day
 from store.access import Principal, Role
@@ -26,6 +28,9 @@ from streamlit_app.spend_table import spend_table
 
 _TABLE_ROWS_MAX = 16
 _ROW_PIXELS = 35
+# Both days of a range are seen whole.
+_DAYS_PIXELS = 225
+_TENANT_PIXELS = 190
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ def show(database: Database, principal: Principal, still_admitted: Callable[[], 
     first_date, last_date = choice.first.isoformat(), choice.last.isoformat()
     with database.read() as connection:
         rows = spend_by_day(connection, principal, first_date, last_date, tenant=choice.tenant)
+        rates = load_rates(connection, principal, {row.rate_id for row in rows if row.rate_id is not None})
         freshness = load_freshness(connection, principal, first_date, last_date, tenant=choice.tenant)
         charged = charged_dates(connection, principal, tenant=choice.tenant)
     zones = {each.zone for each in tenants if choice.tenant in (None, each.tenant)}
@@ -73,7 +79,7 @@ def show(database: Database, principal: Principal, still_admitted: Callable[[], 
         _show_currency(breakdown, choice, _only(zones), unfinished)
     beside.download_button(
         "Download CSV",
-        partial(_csv, rows, still_admitted),
+        partial(_csv, rows, rates, still_admitted),
         spend_csv.file_name(choice.tenant or principal.tenant, first_date, last_date),
         spend_csv.MIME,
         icon=":material/download:",
@@ -92,23 +98,33 @@ def _choose(
     first_charged, last_charged = (date.fromisoformat(day) for day in charged or (month.isoformat(),) * 2)
     is_staff = principal.role is not Role.TENANT
     groupings = [each for each in Grouping if is_staff or each is not Grouping.TENANT]
-    days_place, tenant_place, grouping_place, beside = st.columns([3, 3, 4, 2], vertical_alignment="bottom")
-    days = days_place.date_input(
-        "Billing days",
-        (month, today),
-        min_value=min(first_charged, month),
-        max_value=max(last_charged, today),
-        format="YYYY-MM-DD",
-        key="days",
-    )
-    tenant: str | None = None
-    if is_staff:
-        names = ["", *(each.tenant for each in tenants)]
-        chosen = tenant_place.selectbox("Tenant", names, format_func=lambda name: name or "all tenants", key="of")
-        tenant = chosen or None
-    grouping = grouping_place.segmented_control(
-        "Divided by", groupings, default=groupings[0], required=True, format_func=str, key="by"
-    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        days = st.date_input(
+            "Billing days",
+            (month, today),
+            min_value=min(first_charged, month),
+            max_value=max(last_charged, today),
+            format="YYYY-MM-DD",
+            key="days",
+            width=_DAYS_PIXELS,
+        )
+        tenant: str | None = None
+        if is_staff:
+            names = ["", *(each.tenant for each in tenants)]
+            chosen = st.selectbox(
+                "Tenant", names, format_func=lambda name: name or "all tenants", key="of", width=_TENANT_PIXELS
+            )
+            tenant = chosen or None
+        grouping = st.segmented_control(
+            "Divided by",
+            groupings,
+            default=groupings[0],
+            required=True,
+            format_func=str,
+            key="by",
+            width="content",
+        )
+        beside = st.container(horizontal=True, horizontal_alignment="right")
     # While a range is being picked there is its first day only.
     first, last = (days[0], days[-1]) if days else (month, today)
     return Choice(tenant, first, last, grouping or groupings[0]), beside
@@ -147,10 +163,10 @@ def _show_currency(breakdown: Breakdown, choice: Choice, zone: ZoneInfo | None, 
     )
 
 
-def _csv(rows: Sequence[SpendRow], still_admitted: Callable[[], Principal]) -> bytes:
+def _csv(rows: Sequence[SpendRow], rates: Mapping[str, Rate], still_admitted: Callable[[], Principal]) -> bytes:
     # The page that offers it may have been open for hours.
     still_admitted()
-    return spend_csv.to_csv(rows)
+    return spend_csv.to_csv(rows, rates)
 
 
 def _only(zones: set[ZoneInfo]) -> ZoneInfo | None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from allocator.grant_series import GrantLabels, ended_runs, levels_of, open_runs
 from collector.sample_runs import info_runs, one_sample, reading_runs
-from collector.simulated_fleet import Fleet, SimulatedCard, demo_fleet
-from collector.simulator import Incident, IncidentKind, Tenancy, World
-from collector.workloads import Workload
+from collector.simulation.fleet import Fleet, SimulatedCard, demo_fleet
+from collector.simulation.workloads import Workload
+from collector.simulation.world import Incident, IncidentKind, Tenancy, World
 from domain.clock import MICROSECONDS
 from domain.grants import OPEN_END_US, Grant, GrantKind
 from domain.samples import SampleRun

@@ -10,12 +10,15 @@ from domain.inventory import Device
 from domain.samples import SampleRun
 from domain.series import (
     GPU_BUSY,
+    GPU_INFO,
     GPU_MEMORY_RESERVED,
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
     GPU_SM_ACTIVE,
     GPU_UP,
+    GRANT_COMPUTE,
     GRANT_INFO,
+    MIG_INFO,
     Series,
 )
 from domain.units import GIB
@@ -150,6 +153,116 @@ def test_a_card_that_is_described_twice_has_its_latest_name(store: Store) -> Non
     assert set(store.rows(10, view)) == {"n/11 busy"}
     assert set(store.rows(13, view)) == {"n/11"}
     assert store.number(1, view, query=1) == 1
+
+
+def test_a_card_that_got_the_number_of_a_dead_one_does_not_hide_it(store: Store) -> None:
+    """A card falls off the bus, the node is started again, and the next card is numbered as it was."""
+    end_s = store.new_time()
+    before, after = range(end_s - 60, end_s - 30), range(end_s - 30, end_s + 1)
+    store.push(of_card("n", before, {GPU_UP: 1, GPU_BUSY: 0.5}, uuid="GPU-1", index=0))
+    store.push(of_card("n", before, {GPU_UP: 1, GPU_BUSY: 0.7}, uuid="GPU-2", index=1))
+    store.push(of_card("n", after, {GPU_UP: 1, GPU_BUSY: 0.7}, uuid="GPU-2", index=0))
+    view = View(end_s, 60)
+    assert [store.number(1, view, query) for query in (0, 1)] == [1, 2]
+    states = store.rows(13, view)
+    assert set(states) == {"n/00", "n/GPU-1"}
+    assert set(states["n/00"]) == {UP}
+    assert (states["n/GPU-1"][0], states["n/GPU-1"][-1]) == (UP, NOT_SAMPLED)
+    assert store.rows(10, view) == {"n/00 busy": [0.7] * 61, "n/GPU-1 busy": [0.5] * 30 + [NO_VALUE] * 31}
+
+
+def test_a_card_that_moved_to_another_node_is_not_missed_on_the_first(store: Store) -> None:
+    end_s = store.new_time()
+    before, after = range(end_s - 120, end_s - 60), range(end_s - 60, end_s + 1)
+    store.push(of_card("n1", before, {GPU_UP: 1, GPU_BUSY: 0.5}, index=0))
+    store.push(of_card("n2", after, {GPU_UP: 1, GPU_BUSY: 0.5}, index=5))
+    view = View(end_s, 120)
+    assert [store.number(1, view, query) for query in (0, 1)] == [1, 1]
+    assert store.number(3, view) == 0
+    assert {name: set(states) for name, states in store.rows(13, view).items()} == {"n1/00": {UP}, "n2/05": {UP}}
+    left = View(end_s, 120, chosen={"node": ["n1"], "tenant": None})
+    assert (store.number(1, left, query=1), store.number(3, left)) == (None, None)
+
+
+def test_cards_whose_number_nobody_told_have_a_row_each(store: Store) -> None:
+    """A log may tell UUIDs and models, and no index."""
+    end_s = store.new_time()
+    seconds = range(end_s - 20, end_s + 1)
+    for uuid, busy in (("GPU-1", 0.1), ("GPU-2", 0.9)):
+        store.push(of_card("n", seconds, {GPU_UP: 1, GPU_BUSY: busy}, uuid=uuid, index=None))
+        labels = {"node": "n", "gpu_uuid": uuid, "index": "", "model": "X", "driver_version": "", "pci_bus_id": ""}
+        store.push([one_sample(GPU_INFO, labels, seconds.start, 1)])
+    assert store.rows(10, View(end_s, 20)) == {"n/GPU-1 busy": [0.1] * 21, "n/GPU-2 busy": [0.9] * 21}
+
+
+def test_mig_instances_that_nothing_describes_are_told_apart(store: Store) -> None:
+    end_s = store.new_time()
+    seconds = range(end_s - 20, end_s + 1)
+    store.push(of_card("n", seconds, {GPU_UP: 1, GPU_MEMORY_TOTAL: 10 * GIB, GPU_MEMORY_USED: 8 * GIB}))
+    for mig_uuid, used in (("MIG-1", 3 * GIB), ("MIG-2", 5 * GIB)):
+        labels = {"node": "n", "gpu_uuid": "GPU-1", "mig_uuid": mig_uuid}
+        for series, value in ((GPU_MEMORY_TOTAL, 5 * GIB), (GPU_MEMORY_USED, used)):
+            store.push([SampleRun(series, labels, seconds, [value] * len(seconds))])
+    fullest = {name: values[-1] for name, values in store.rows(11, View(end_s, 20)).items()}
+    assert fullest == {"n/00": 0.8, "n/GPU-1/MIG-1": 0.6, "n/GPU-1/MIG-2": 1.0}
+
+
+def test_an_instance_that_was_made_again_does_not_take_over_the_first_ones_line(store: Store) -> None:
+    end_s = store.new_time()
+    before, after = range(end_s - 60, end_s - 30), range(end_s - 30, end_s + 1)
+    for mig_uuid, used, seconds in (("MIG-1", 3 * GIB, before), ("MIG-2", 5 * GIB, after)):
+        labels = {"node": "n", "gpu_uuid": "GPU-1", "mig_uuid": mig_uuid}
+        store.push(of_card("n", seconds, {GPU_UP: 1}))
+        store.push([one_sample(MIG_INFO, {**labels, "gi_id": "7", "profile": "1g.10gb"}, seconds.start, 1)])
+        for series, value in ((GPU_MEMORY_TOTAL, 10 * GIB), (GPU_MEMORY_USED, used)):
+            store.push([SampleRun(series, labels, seconds, [value] * len(seconds))])
+    rows = store.rows(11, View(end_s, 60))
+    assert {name: set(values) for name, values in rows.items()} == {"n/GPU-1/MIG-1": {0.3}, "n/00/gi07": {0.5}}
+
+
+def test_a_card_of_an_imported_log_answers_by_its_readings(store: Store) -> None:
+    """Which has no word of whether the card is up; and what it is silent about is not known either."""
+    end_s = store.new_time()
+    store.push(of_card("n", range(end_s - 60, end_s - 30), {GPU_BUSY: 0.5}, uuid="GPU-1", index=0))
+    store.push(of_card("n", range(end_s - 60, end_s + 1), {GPU_MEMORY_USED: GIB}, uuid="GPU-2", index=1))
+    view = View(end_s, 60)
+    assert [store.number(1, view, query) for query in (0, 1)] == [1, 2]
+    assert (store.number(2, view), store.number(3, view)) == (0, 1)
+    states = store.rows(13, view)
+    assert (states["n/00"][0], states["n/00"][-1]) == (UP, NOT_SAMPLED)
+    assert set(states["n/01"]) == {UP}
+    assert store.ask(20, view, query=2).lines[0].values[-1] == 1
+
+
+def test_of_a_fleet_that_is_silent_as_a_whole_no_card_reports(store: Store) -> None:
+    end_s = store.new_time()
+    store.push(of_card("n", range(end_s - 60, end_s - 30), {GPU_UP: 1}))
+    view = View(end_s, 60)
+    assert [store.number(1, view, query) for query in (0, 1)] == [0, 1]
+    assert (store.number(2, view), store.number(3, view)) == (None, 1)
+
+
+def test_what_is_granted_on_a_node_that_is_down_is_not_granted_twice(store: Store) -> None:
+    """The cards that there are do not end with the node's last word: only those that are up do."""
+    end_s = store.new_time()
+    labels = {"gpu_uuid": "GPU-1", "allocation": "a", "tenant": "t", "project": "p", "kind": "whole"}
+    store.push(one_sample(GRANT_COMPUTE, labels, second_s, 1) for second_s in range(end_s - 900, end_s + 1, 5))
+    store.push(of_card("n", range(end_s - 900, end_s - 600), {GPU_UP: 1}))
+    view = View(end_s, 900)
+    assert store.rows(20, view)["t"][-1] == 1
+    there, up = (store.ask(20, view, query).lines[0] for query in (1, 2))
+    assert (there.values[-1], there.seconds[-1]) == (1, end_s)
+    assert up.seconds[-1] < end_s - 500
+
+
+def test_used_vram_is_of_the_cards_that_tell_their_size(store: Store) -> None:
+    """A log may tell what is used and not of how much."""
+    end_s = store.new_time()
+    seconds = range(end_s - 20, end_s + 1)
+    store.push(of_card("n", seconds, {GPU_MEMORY_TOTAL: 10 * GIB, GPU_MEMORY_USED: 4 * GIB}, uuid="GPU-1", index=1))
+    store.push(of_card("n", seconds, {GPU_MEMORY_USED: 30 * GIB}, uuid="GPU-2", index=2))
+    store.push(of_card("n", seconds, {GPU_MEMORY_TOTAL: 10 * GIB}, uuid="GPU-3", index=3))
+    assert store.number(5, View(end_s, 20)) == pytest.approx(0.4)
 
 
 def test_a_node_with_a_dot_in_its_name_is_chosen_alone(store: Store) -> None:

@@ -13,7 +13,7 @@ from store.access import Principal, Role
 from store.database import Database
 from store.tenants import create_project, create_tenant
 from tests.meter.charges import make_charge
-from tests.meter.fixture_types import MakeGrant, PutGrants
+from tests.meter.fixture_types import At, MakeGrant, PutGrants
 from tests.meter.hour import START_US, instant_us
 
 SetWindow = Callable[..., None]
@@ -87,6 +87,36 @@ def test_an_open_window_is_good_to_where_it_is_rated(
     with ledger.read() as connection:
         draft = load_draft(connection, ACME, "acme", "2026-03-01", "2026-03-01")
     assert (draft.rated_until_us, draft.settled) == (instant_us(7_800), False)
+
+
+@pytest.mark.parametrize(("end", "hours"), [(None, 3), (7_200.000001, 2), (7_200, 1), (3_600, 0)])
+def test_hours_that_the_meter_has_not_looked_at_are_open(
+    load: Load,
+    set_window: SetWindow,
+    put_grants: PutGrants,
+    make_grant: MakeGrant,
+    ledger: Database,
+    at: At,
+    end: float | None,
+    hours: int,
+) -> None:
+    """It was stopped after the first hour, and it is the fourth: a day of which it has seen half is no whole day."""
+    put_grants(make_grant(0, end))
+    set_window(0, 3_600)
+    at(3 * 3_600 + 100)
+    assert load() == Freshness(instant_us(3_600), instant_us(3_600), hours)
+    assert load(day="2026-03-02") == NOTHING
+    with ledger.read() as connection:
+        draft = load_draft(connection, ACME, "acme", "2026-03-01", "2026-03-01")
+    assert (draft.rated_until_us, draft.settled) == (instant_us(3_600), hours == 0)
+
+
+def test_a_meter_that_never_ran_has_looked_at_nothing(
+    load: Load, put_grants: PutGrants, make_grant: MakeGrant, at: At
+) -> None:
+    put_grants(make_grant(0, 3_600), make_grant(1_800, None, allocation="a2", gpu_uuid=None, node="n7"))
+    at(5_400)
+    assert load() == Freshness(None, None, 3)
 
 
 def test_one_node_that_is_behind_keeps_the_others_from_looking_settled(

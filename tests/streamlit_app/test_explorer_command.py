@@ -36,10 +36,10 @@ def test_a_ledger_that_is_not_migrated_is_refused(
 
 def test_every_option_is_one_that_streamlit_knows() -> None:
     """It would refuse another at its start, and a release may rename what keeps the page private."""
-    program, *words, script = command(8501)[:5]
-    assert (Path(program).name[:6], words) == ("python", ["-m", "streamlit", "run"])
+    program, *words, script = command(8501)[:6]
+    assert (Path(program).name[:6], words) == ("python", ["-P", "-m", "streamlit", "run"])
     assert Path(script).is_file()
-    options = dict(word.removeprefix("--").split("=", 1) for word in command(8501)[5:])
+    options = dict(word.removeprefix("--").split("=", 1) for word in command(8501)[6:])
     assert options.keys() <= config.get_config_options().keys()
     assert (options["server.address"], options["server.port"]) == ("127.0.0.1", "8501")
     assert options["browser.gatherUsageStats"] == "false"

@@ -27,10 +27,12 @@ START_S = 60
 
 @pytest.fixture
 def explorer(ledger: Database, place: Path) -> Iterator[tuple[str, Path]]:
-    """The address of `gputab explorer` on the ledger, and its log."""
+    """The address of `gputab explorer` on the ledger, and its log; it runs where a module of somebody else's lies."""
     port = free_port()
     url, log = f"http://127.0.0.1:{port}", place / "explorer.log"
-    command = [sys.executable, "-m", "gputab", "explorer", "--port", str(port)]
+    (place / "settings.py").write_text("raise SystemExit", "utf-8")
+    # As the command does that is installed, which does not look for modules where it is started.
+    command = [sys.executable, "-P", "-m", "gputab", "explorer", "--port", str(port)]
     with Child(command, log=log, folder=place) as child, httpx.Client(trust_env=False) as client:
 
         def answers() -> bool:
@@ -93,6 +95,13 @@ def _cells(page: Page) -> list[list[str]]:
     return [[cell.text_content() or "" for cell in row.locator("td").all()] for row in rows.all()]
 
 
+def _edges(page: Page, name: str, part: str) -> tuple[float, float]:
+    """Where a part of a control begins and ends, from the top, in pixels."""
+    box = page.get_by_test_id(name).locator(part).first.bounding_box()
+    assert box is not None
+    return box["y"], box["y"] + box["height"]
+
+
 def _kept(page: Page) -> str:
     """All that the browser keeps of the page."""
     storages = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
@@ -123,6 +132,9 @@ def test_a_tenant_logs_in_looks_downloads_and_is_shown_out(
     totals, *days = _cells(page)
     assert totals[:2] == ["total", total]
     assert [row[0] for row in days] == DAYS[::-1]
+    top, end = _edges(page, "stDownloadButton", "button")
+    assert _edges(page, "stButtonGroup", "button") == pytest.approx((top, end), abs=1)
+    assert _edges(page, "stDateInput", "..")[1] == pytest.approx(end, abs=1)
     page.screenshot(path=tmp_path / "explorer.png")
 
     with page.expect_download() as download:

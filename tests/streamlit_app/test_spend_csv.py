@@ -9,14 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.money import NANO
+from domain.money import NANO, Quote
+from domain.prices import Rate
 from meter.spend import SpendRow
 from streamlit_app.spend_csv import COLUMNS, file_name, to_csv
 from tests.meter.spend_rows import CENT, make_row
 
+RATE = Rate("rate_1", "gpu", "*", None, None, Quote(Decimal("2.20"), "GPU-hour"), None, start_us=0, end_us=None)
+
 
 def _read(rows: Iterable[SpendRow]) -> list[dict[str, str]]:
-    text = to_csv(rows).decode("utf-8-sig")
+    text = to_csv(rows, {RATE.rate_id: RATE}).decode("utf-8-sig")
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -31,6 +34,8 @@ def test_a_row_has_every_number_exact() -> None:
             "project": "p",
             "sku": "rtx4090-24g",
             "dimension": "gpu",
+            "price": "2.20",
+            "per": "GPU-hour",
             "currency": "CNY",
             "payable": "1234.57",
             "amount": "1234.567890123",
@@ -46,6 +51,8 @@ def test_a_row_has_every_number_exact() -> None:
             "project": "p",
             "sku": "rtx4090-24g",
             "dimension": "gpu",
+            "price": "",
+            "per": "",
             "currency": "CNY",
             "payable": "0.00",
             "amount": "0.00",
@@ -66,10 +73,10 @@ def test_the_column_of_payables_adds_up(cents: list[int]) -> None:
 
 
 def test_excel_is_told_that_it_is_utf_8_and_no_row_is_no_line() -> None:
-    content = to_csv([make_row(project="视觉")])
+    content = to_csv([make_row(project="视觉")], {})
     assert content.startswith(b"\xef\xbb\xbfbilling_date,tenant,")
     assert "视觉" in content.decode("utf-8")
-    assert to_csv([]).decode("utf-8-sig") == ",".join(COLUMNS) + "\r\n"
+    assert to_csv([], {}).decode("utf-8-sig") == ",".join(COLUMNS) + "\r\n"
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
