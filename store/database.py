@@ -1,7 +1,6 @@
 """The engine and its transactions, the same for SQLite and PostgreSQL."""
 
 import hashlib
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,15 +10,15 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, event, text
 from sqlalchemy import create_engine as sqlalchemy_engine
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, DataError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from domain.errors import ConflictError, GputabError, InputError, UnavailableError
+from domain.errors import InputError, UnavailableError
 from machine.mounts import file_system
+from store.refusals import LOCK_TIMEOUT_MS, plain_errors
 
-# Another process holds SQLite's one write lock for milliseconds; this is for a meter that writes a busy hour.
-_BUSY_TIMEOUT_MS = 15_000
 _READ_ONLY = "gputab_read_only"
+_FILE = "file"
 # A service answers on the 40 threads that AnyIO has, each with one transaction at a time, and its publisher is one
 # more. PostgreSQL's 100 connections, as it comes, then hold for a service, a meter and people at terminals.
 _CONNECTIONS = 48
@@ -30,14 +29,16 @@ _NETWORK_FILE_SYSTEMS = (
     *("orangefs", "smb3", "fuse.ceph", "fuse.ceph-fuse", "fuse.glusterfs", "fuse.juicefs", "fuse.mfs"),
     *("fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
 )
-# PostgreSQL's codes of errors (its manual, appendix A): a table or schema that is not there; a row that another
-# transaction wrote or took away meanwhile, which SQLite's one writer at a time cannot meet; and a transaction that
-# had to give way. What refuses a connection comes without a code, so a database that is not there (3D000) is told
-# by the server's words.
-_NO_TABLE = frozenset({"42P01", "3F000"})
-_NO_DATABASE = re.compile(r'database ".*" does not exist$')
-_OVERTAKEN = frozenset({"23503", "23505"})
-_GAVE_WAY = frozenset({"40001", "40P01", "55P03"})
+_DRIVERS = {"sqlite": ("sqlite", "sqlite+pysqlite"), "postgresql": ("postgresql", "postgresql+psycopg")}
+# Options of libpq, each unless the URL has it: a server whose host is gone without a word is given up, while it is
+# connected to as well as later.
+_POSTGRESQL_OPTIONS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 
 
 class Database:
@@ -54,34 +55,27 @@ class Database:
             raise InputError(
                 "cannot read the database URL: write sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
             ) from error
-        self.engine: Engine
-        self._file: Path | None = None
-        try:
-            if parsed.get_backend_name() == "sqlite":
-                self._file = _sqlite_file(parsed)
-                self.engine = _sqlite_engine(url, self._file)
-            elif parsed.get_backend_name() == "postgresql":
-                # What the server's default may be is no matter: `serialize` needs each statement to see what was
-                # committed before it.
-                self.engine = sqlalchemy_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED", **_POOL)
-            else:
-                raise InputError(f"cannot use the database {parsed.get_backend_name()!r}: use sqlite or postgresql")
-        except (NoSuchModuleError, ImportError) as error:
+        backend = parsed.get_backend_name()
+        if backend not in _DRIVERS:
+            raise InputError(f"cannot use the database {backend!r}: use sqlite or postgresql")
+        if parsed.drivername not in _DRIVERS[backend]:
             raise InputError(
-                f"cannot use the database driver {parsed.drivername!r}: it is not installed; write sqlite:///FILE or "
+                f"cannot use the database driver {parsed.drivername!r}: write sqlite:///FILE or "
                 "postgresql+psycopg://USER@HOST/NAME"
-            ) from error
+            )
+        self._file = _sqlite_file(parsed) if backend == "sqlite" else None
+        self.engine = _postgresql_engine(parsed) if self._file is None else _sqlite_engine(url, self._file)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that commits at the end and leaves nothing behind on an error."""
-        with _plain_errors(), self.engine.begin() as connection:
+        with _all_plain(), self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A consistent view that takes no write lock."""
-        with _plain_errors(), self.engine.connect().execution_options(**{_READ_ONLY: True}) as connection:
+        with _all_plain(), self.engine.connect().execution_options(**{_READ_ONLY: True}) as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
             yield connection
@@ -131,49 +125,37 @@ def serialize(connection: Connection, what: str) -> None:
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Turn what a person can act on into one line; the rest are our own faults."""
+def _all_plain() -> Iterator[None]:
     try:
-        yield
+        with plain_errors():
+            yield
     except PoolTimeoutError as error:
         raise UnavailableError(
             f"cannot use the database: all {_CONNECTIONS} connections of this process are busy; try again, and see "
             "in its log what does not end"
         ) from error
-    except DatabaseError as error:
-        plain = _plain(error)
-        if plain is None:
-            raise
-        raise plain from error
 
 
-def _plain(error: DatabaseError) -> GputabError | None:
-    reason = str(error.orig).strip().partition("\n")[0]
-    code = getattr(error.orig, "sqlstate", None)
-    if isinstance(error, DataError):
-        return InputError(f"cannot keep this in the database: {reason}; use a smaller number, or plain text")
-    if code in _OVERTAKEN:
-        return ConflictError(f"cannot write: another process was faster ({reason}); look at what it wrote, try again")
-    if code in _NO_TABLE or "no such table" in reason:
-        remedy = "run `gputab db upgrade`"
-    elif _NO_DATABASE.search(reason):
-        remedy = "create it on the server, or check `database_url`; then run `gputab db upgrade`"
-    elif code in _GAVE_WAY:
-        remedy = "another transaction was in the way; try again"
-    elif "locked" in reason:
-        remedy = f"another process has held its lock for {_BUSY_TIMEOUT_MS // 1000} s; stop it or try again"
-    elif "not a database" in reason or "malformed" in reason:
-        remedy = "restore it from a backup, or name a new file by GPUTAB_DATABASE_URL"
-    elif "disk is full" in reason:
-        remedy = "free some space"
-    elif "readonly" in reason:
-        remedy = "let this user write the file and its folder"
-    # SQLite says of a file that is no database what is in no subclass.
-    elif type(error) in (DatabaseError, OperationalError):
-        remedy = "check `database_url`, and that the server and the database, or the file, are there"
-    else:
-        return None
-    return UnavailableError(f"cannot use the database: {reason}; {remedy}")
+def _postgresql_engine(url: URL) -> Engine:
+    if "@" in (url.host or ""):
+        # What stands before it is the end of a password, which no message may show.
+        raise InputError("cannot read the database URL: write %40 for an @ in its user or password")
+    engine = sqlalchemy_engine(
+        url,
+        pool_pre_ping=True,
+        # What the server's default may be is no matter: `serialize` needs each statement to see what was committed
+        # before it.
+        isolation_level="READ COMMITTED",
+        connect_args={name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query},
+        **_POOL,
+    )
+    event.listen(engine, "connect", _configure_postgresql)
+    return engine
+
+
+def _configure_postgresql(connection: Any, _record: Any) -> None:
+    connection.execute(f"SET lock_timeout = {LOCK_TIMEOUT_MS}")
+    connection.commit()
 
 
 def _sqlite_file(url: URL) -> Path:
@@ -203,9 +185,26 @@ def _sqlite_engine(url: str, file: Path) -> Engine:
         # By itself SQLite makes a file that is not there.
         arguments[0], keywords["uri"] = f"{file.as_uri()}?mode=rw", True
 
+    def identity() -> tuple[int, int] | None:
+        try:
+            found = file.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def note_the_file(_connection: Any, record: Any) -> None:
+        record.info[_FILE] = identity()
+
+    def refuse_another_file(_connection: Any, record: Any, _proxy: Any) -> None:
+        # A connection keeps the file that it was opened on, also when that was removed or another took its name.
+        if identity() != record.info[_FILE]:
+            raise DisconnectionError("the file is another one")
+
     engine = sqlalchemy_engine(url, **_POOL)
     event.listen(engine, "do_connect", name_the_file)
+    event.listen(engine, "connect", note_the_file)
     event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "checkout", refuse_another_file)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -220,7 +219,7 @@ def _configure_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
             "journal_mode=WAL",
             "foreign_keys=ON",
             "synchronous=FULL",
-            f"busy_timeout={_BUSY_TIMEOUT_MS}",
+            f"busy_timeout={LOCK_TIMEOUT_MS}",
         ):
             connection.execute(f"PRAGMA {pragma}")
         refused.pop_all()

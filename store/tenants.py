@@ -8,6 +8,7 @@ from domain.period import billing_zone
 from domain.slugs import check_slug
 from domain.tenants import Tenant
 from store.access import Principal, Role, record
+from store.database import serialize
 from store.tables.access import projects, tenant_books, tenants
 from store.tables.billing import price_books
 
@@ -46,6 +47,8 @@ def assign_book(
 ) -> None:
     """Rate the tenant by `book` from `start_us` on; the book must be in the tenant's currency."""
     principal.require(Role.OPERATOR, Role.BILLING)
+    # Of two that are said at once the second must see the first, whichever begins earlier.
+    serialize(connection, f"books of {tenant}")
     who = load_tenant(connection, principal, tenant)
     currency = connection.execute(select(price_books.c.currency).where(price_books.c.book == book)).scalar_one_or_none()
     if currency is None:

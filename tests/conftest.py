@@ -1,7 +1,8 @@
-"""What several folders' tests share: a real VictoriaMetrics for the session, and names nobody else uses."""
+"""What several folders' tests share: a real VictoriaMetrics, both databases, and names nobody else uses."""
 
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,6 +12,11 @@ from hypothesis import settings
 from domain.errors import UnavailableError
 from machine.process import free_port
 from machine.programs import VICTORIA_METRICS, find_program
+from store.database import Database
+from store.migrate import upgrade
+from tests.databases import Databases, SqliteFiles
+from tests.postgresql_programs import find_postgresql
+from tests.postgresql_server import PostgresqlServer
 from tests.victoriametrics_server import start
 
 PROGRAMS = Path(__file__).parent.parent / ".gputab" / "programs"
@@ -45,10 +51,46 @@ def victoriametrics_url(victoriametrics_binary: Path, tmp_path_factory: pytest.T
         yield f"http://127.0.0.1:{port}"
 
 
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A server for all tests of the session, each with databases of its own."""
+    try:
+        with PostgresqlServer(find_postgresql(PROGRAMS, print)) as server:
+            yield server
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def databases(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Databases:
+    """What makes databases: every test that has a ledger runs on both, one after the other."""
+    if request.param == "sqlite":
+        return SqliteFiles(tmp_path_factory.mktemp("databases"))
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    return server
+
+
 @pytest.fixture
-def database_url(tmp_path: Path) -> str:
-    """Where an empty database of the test's own is to be: nothing is migrated yet."""
-    return f"sqlite:///{tmp_path}/gputab.db"
+def database_url(databases: Databases) -> Iterator[str]:
+    """Where an empty database of the test's own is: nothing is migrated yet."""
+    with databases.empty() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated(databases: Databases) -> Iterator[str]:
+    """A database at the newest migration that nobody is connected to, to be copied."""
+    with databases.empty() as url:
+        with closing(Database(url)) as database:
+            upgrade(database)
+        yield url
+
+
+@pytest.fixture
+def migrated_url(databases: Databases, migrated: str) -> Iterator[str]:
+    """Where an empty ledger of the test's own is, at the newest migration."""
+    with databases.copy(migrated) as url:
+        yield url
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 from allocator.client import AllocatorClient
 from allocator.records.csv_rows import Problems, read_rows
-from collector.node_service import NodeService
-from collector.world_file import load_world
+from collector.delivery.node_service import NodeService
+from collector.simulation.world_file import load_world
 from domain.allocation_csv import COLUMNS
 from domain.errors import GputabError, InputError, UnavailableError
 from domain.series import GPU_UP

@@ -65,7 +65,7 @@ def invoice(
     month: Annotated[str, typer.Option(help="YYYY-MM, of the tenant's own days")],
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """A draft invoice of a month, to the last second that is rated."""
+    """A draft invoice, to the last second that is rated."""
     first, last = month_dates(month)
     with composition.open_database(composition.settings()) as database, database.read() as connection:
         draft = load_draft(connection, Principal.local_operator(), tenant, first.isoformat(), last.isoformat())

@@ -15,9 +15,9 @@ from streamlit_app import launcher
 def explorer(
     port: Annotated[int, whole_option("the port to listen on", least=1, most=65_535)] = 8501,
 ) -> None:
-    """Show spend by tenant and billing day in a browser, until it is stopped.
+    """Show spend by tenant and billing day in a browser.
 
-    On this machine's loopback only: for others put a proxy with TLS before it.
+    It runs until it is stopped, on this machine's loopback only: for others put a proxy with TLS before it.
     """
     with composition.open_database(composition.settings()):
         _refuse_taken(port)

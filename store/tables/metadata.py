@@ -13,6 +13,10 @@ METADATA = MetaData(
     }
 )
 
+# Lists, pages and digests come in one order on every server, the one of Python and SQLite: PostgreSQL else orders text
+# by the language that the server was set up with.
+PlainText = Text().with_variant(Text(collation="C"), "postgresql")
+
 # SQLite numbers rows by itself only where the key's type is INTEGER; PostgreSQL wants 64 bits.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
 
@@ -28,8 +32,8 @@ def instant(name: str, *, nullable: bool = False) -> Column[int]:
 
 
 def text(name: str, *, nullable: bool = False) -> Column[str]:
-    """Text of any length."""
-    return Column(name, Text, nullable=nullable)
+    """Text of any length, ordered by code points."""
+    return Column(name, PlainText, nullable=nullable)
 
 
 def whole(name: str, *, nullable: bool = False) -> Column[int]:

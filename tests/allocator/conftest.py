@@ -1,11 +1,11 @@
 """A migrated database with two tenants, and the real service on a loopback port."""
 
 import importlib.util
-import shutil
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,9 +26,9 @@ from domain.skus import load_skus
 from domain.units import GIB, MIB
 from store.access import Principal, Role, create_token, revoke_token
 from store.database import Database, now_us
-from store.migrate import upgrade
 from store.tables.capacity import node_contacts
 from store.tenants import create_project, create_tenant
+from tests.databases import Databases
 
 OPERATOR = Principal.local_operator()
 GRAIN = ShareGrain(100, GIB)
@@ -93,17 +93,22 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Template:
-    """A migrated database file to copy, with the tenants acme and beta, and a token for everybody."""
+    """A migrated database to copy, with the tenants acme and beta, and a token for everybody."""
 
-    file: Path
+    url: str
     tokens: dict[str, str]
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
-    file = tmp_path_factory.mktemp("ledger") / "template.db"
-    database = Database(f"sqlite:///{file}")
-    upgrade(database)
+def template(databases: Databases, migrated: str) -> Iterator[Template]:
+    with databases.copy(migrated) as url:
+        with closing(Database(url)) as database:
+            tokens = _furnish(database)
+        yield Template(url, tokens)
+
+
+def _furnish(database: Database) -> dict[str, str]:
+    """Make the tenants and the tokens; the secrets of these."""
     holders: dict[str, dict[str, Any]] = {
         **{tenant: {"role": Role.TENANT, "tenant": tenant} for tenant in ("acme", "beta")},
         **{node: {"role": Role.NODE, "node": node} for node in ("n1", "n2")},
@@ -120,19 +125,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Template:
             expires_us = now if name == "expired" else now + _DAY_US
             made[name] = create_token(connection, OPERATOR, now_us=now, expires_us=expires_us, **holder)
         revoke_token(connection, OPERATOR, made["revoked"].token_id, now_us=now)
-    database.close()
-    return Template(file, {name: token.secret for name, token in made.items()})
+    return {name: token.secret for name, token in made.items()}
 
 
 @pytest.fixture
-def ledger(template: Template, tmp_path: Path) -> Iterator[Ledger]:
+def ledger(databases: Databases, template: Template) -> Iterator[Ledger]:
     """A copy of the template for one test."""
-    file = tmp_path / "gputab.db"
-    shutil.copy(template.file, file)
-    url = f"sqlite:///{file}"
-    ledger = Ledger(url, Database(url), template.tokens)
-    yield ledger
-    ledger.database.close()
+    with databases.copy(template.url) as url, closing(Database(url)) as database:
+        yield Ledger(url, database, template.tokens)
 
 
 class _Switch:

@@ -1,9 +1,8 @@
 """import(export(x)) is a fixed point: for any records, with cards that are known, half known and unknown."""
 
 import io
-import shutil
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +20,7 @@ from domain.skus import load_skus
 from store.access import Principal, Role
 from store.database import Database
 from store.tables.capacity import allocations, grants
+from tests.databases import Databases
 
 if TYPE_CHECKING:
     from tests.allocator.conftest import Hardware, Template
@@ -92,46 +92,36 @@ def state(database: Database) -> list[list[tuple[object, ...]]]:
 
 
 @pytest.fixture(scope="module")
-def furnished(template: "Template", hardware: "Hardware", tmp_path_factory: pytest.TempPathFactory) -> Path:
+def furnished(databases: Databases, template: "Template", hardware: "Hardware") -> Iterator[str]:
     """A database in which n1 has had three RTX 4090 and an H100 in MIG mode since second 0."""
-    file = tmp_path_factory.mktemp("furnished") / "gputab.db"
-    shutil.copy(template.file, file)
-    database = Database(f"sqlite:///{file}")
     cards = (*(hardware.rtx4090(f"GPU-{n}", n) for n in range(3)), hardware.h100_mig("GPU-9", 9, 0, 1, 2))
-    with database.write() as connection:
-        node = Principal("n1", Role.NODE, node="n1")
-        take_inventory(connection, node, "n1", Inventory(0, cards), skus=SKUS, share_grain=None)
-    database.close()
-    return file
+    with databases.copy(template.url) as url:
+        with closing(Database(url)) as database, database.write() as connection:
+            node = Principal("n1", Role.NODE, node="n1")
+            take_inventory(connection, node, "n1", Inventory(0, cards), skus=SKUS, share_grain=None)
+        yield url
 
 
 @settings(
     max_examples=settings().max_examples * 60 // 100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )
 @given(rows=st.lists(cells(), min_size=1, max_size=5))
-def test_what_is_exported_imports_as_the_same(furnished: Path, rows: list[dict[str, str]]) -> None:
+def test_what_is_exported_imports_as_the_same(databases: Databases, furnished: str, rows: list[dict[str, str]]) -> None:
     """In the same database, where nothing changes, and in another one, in whatever order of the lines."""
     text = io.StringIO()
     write_rows(text, [[row.get(name, "") for name in COLUMNS] for row in rows])
-    with TemporaryDirectory() as folder:
-        databases = []
-        for name in ("first", "second"):
-            shutil.copy(furnished, Path(folder) / name)
-            databases.append(Database(f"sqlite:///{Path(folder) / name}"))
-        first, second = databases
+    with ExitStack() as stack:
+        copies = (stack.enter_context(databases.copy(furnished)) for _ in range(2))
+        first, second = [stack.enter_context(closing(Database(url))) for url in copies]
         try:
-            try:
-                outcome = load(first, text.getvalue())
-            except InputError as error:
-                assume(not any(said in str(error) for said in ("is granted", "are granted", "has several shares")))
-                raise
-            before, exported = state(first), export(first)
-            assert outcome.grants == len(rows) == len(before[1])
-            assert load(first, exported).unchanged == outcome.added
-            assert (state(first), export(first)) == (before, exported)
-            header, *lines = exported.splitlines(keepends=True)
-            load(second, header + "".join(reversed(lines)))
-            assert export(second) == exported
-        finally:
-            for database in databases:
-                database.close()
+            outcome = load(first, text.getvalue())
+        except InputError as error:
+            assume(not any(said in str(error) for said in ("is granted", "are granted", "has several shares")))
+            raise
+        before, exported = state(first), export(first)
+        assert outcome.grants == len(rows) == len(before[1])
+        assert load(first, exported).unchanged == outcome.added
+        assert (state(first), export(first)) == (before, exported)
+        header, *lines = exported.splitlines(keepends=True)
+        load(second, header + "".join(reversed(lines)))
+        assert export(second) == exported

@@ -2,15 +2,15 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pytest
 
 from gputab.cli import run
+from tests.databases import Databases
 
 BOOK = """
 book: retail
@@ -64,13 +64,14 @@ def gputab(place: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Pri
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working directory with a ledger, made by commands once, to be copied."""
+def template(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A ledger made by commands once, to be copied."""
     folder = tmp_path_factory.mktemp("template")
     (folder / "retail.yaml").write_text(BOOK, "utf-8")
-    with pytest.MonkeyPatch.context() as patch:
+    with databases.empty() as url, pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
             patch.delenv(name)
+        patch.setenv("GPUTAB_DATABASE_URL", url)
         patch.chdir(folder)
         for words in (
             "db upgrade",
@@ -79,14 +80,19 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "tenant assign acme retail --from 2026-01-01T00:00:00Z",
         ):
             assert run(words.split()) == 0
-    return folder
+        yield url
 
 
 @pytest.fixture
-def ledger(template: Path, place: Path) -> Path:
-    """A migrated ledger with the tenant acme, in UTC+8, rated by `retail`; the file of the book is retail.yaml."""
-    copytree(template, place, dirs_exist_ok=True)
-    return place / ".gputab" / "gputab.db"
+def ledger(databases: Databases, template: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where a ledger with the tenant acme, in UTC+8, rated by `retail`, is; the file of the book is retail.yaml.
+
+    The settings of `place` name it.
+    """
+    (place / "retail.yaml").write_text(BOOK, "utf-8")
+    with databases.copy(template) as url:
+        monkeypatch.setenv("GPUTAB_DATABASE_URL", url)
+        yield url
 
 
 @pytest.fixture

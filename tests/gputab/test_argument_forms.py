@@ -1,7 +1,6 @@
 """What a command line may hold: text that can be encoded, and numbers that are written as numbers."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ _NO_UTF_8 = "a\udcff"
     ],
 )
 def test_an_argument_that_is_no_utf_8_is_one_line(
-    gputab: Gputab, ledger: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    gputab: Gputab, ledger: str, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """Its bytes come in as halves of surrogate pairs, which neither SQL, a URL nor a header can hold."""
     monkeypatch.setenv("GPUTAB_TOKEN", "x")

@@ -1,7 +1,6 @@
 """`gputab usage` and `gputab invoice`."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ US = 1_000_000
 
 
 @pytest.fixture
-def recorded(ledger: Path, record: Record) -> None:
+def recorded(ledger: str, record: Record) -> None:
     record(UNKNOWN)
 
 

@@ -1,24 +1,38 @@
 """`gputab db`."""
 
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
+
+from store.database import Database
 
 Gputab = Callable[..., Any]
 
 
-def test_upgrade_makes_the_ledger_and_check_finds_it_good(gputab: Gputab, place: Path) -> None:
+@pytest.fixture
+def named(database_url: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The settings name an empty database of the test's own."""
+    monkeypatch.setenv("GPUTAB_DATABASE_URL", database_url)
+    return database_url
+
+
+@pytest.mark.usefixtures("named")
+def test_upgrade_makes_the_ledger_and_check_finds_it_good(gputab: Gputab) -> None:
     made = gputab("db", "upgrade")
     assert (made.code, made.out) == (0, "")
     assert made.line.startswith("the database is at migration ")
     checked = gputab("db", "check")
     assert (checked.code, checked.line) == (0, made.line)
-    assert (place / ".gputab" / "gputab.db").exists()
     assert gputab("db", "upgrade").line == made.line
+
+
+def test_where_nothing_is_named_the_ledger_is_a_file_here(gputab: Gputab, place: Path) -> None:
+    assert gputab("db", "upgrade").code == 0
+    assert (place / ".gputab" / "gputab.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -51,10 +65,10 @@ def test_a_ledger_that_is_not_made_names_the_command_that_makes_it(gputab: Gputa
     assert refused.line.endswith("run `gputab db upgrade`")
 
 
-def test_a_ledger_of_a_newer_gputab_is_not_touched(gputab: Gputab, place: Path) -> None:
+def test_a_ledger_of_a_newer_gputab_is_not_touched(gputab: Gputab, named: str) -> None:
     gputab("db", "upgrade")
-    with closing(sqlite3.connect(place / ".gputab" / "gputab.db")) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with closing(Database(named)) as database, database.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     for words in ("db upgrade", "db check"):
         refused = gputab(*words.split())
         assert refused.code == 1
@@ -66,6 +80,8 @@ def test_a_ledger_of_a_newer_gputab_is_not_touched(gputab: Gputab, place: Path) 
     [
         ("sqlite:///notes.txt", 1, "cannot use the database: file is not a database"),
         ("mysql://gputab:hunter2@db/x", 2, "cannot use the database 'mysql'"),
+        ("postgresql://gputab:hunter2@127.0.0.1:1/x", 1, "cannot use the database: connection failed: "),
+        ("postgresql://gputab:@hunter2@db/x", 2, "cannot read the database URL: write %40 for an @"),
         ("nonsense", 2, "cannot read the database URL"),
         ("sqlite:///", 2, "cannot keep the ledger in memory"),
     ],

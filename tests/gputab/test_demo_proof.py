@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from collector.simulated_fleet import demo_fleet
-from collector.simulator import Incident, IncidentKind, Tenancy, World
-from collector.truth import Span, truth
-from collector.workloads import Workload
+from collector.simulation.fleet import demo_fleet
+from collector.simulation.truth import Span, truth
+from collector.simulation.workloads import Workload
+from collector.simulation.world import Incident, IncidentKind, Tenancy, World
 from gputab.demo.proof import HeldGrant, prove
 from meter.charges import Charge
 

@@ -5,12 +5,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from domain.errors import InputError
-from gputab.demo.stage import Stage, prepare, programs
+from gputab.demo.processes import programs
+from gputab.demo.stage import Stage, prepare
 from settings.gputab import load_settings
 from store.access import Principal, authenticate
 from store.database import Database
+from store.tables import METADATA
 from store.tenants import load_tenants
 
 TENANTS = {"northlab": ("train",), "southlab": ("chat", "search")}
@@ -33,24 +36,27 @@ def _tenants(url: str) -> list[str]:
         return [each.tenant for each in load_tenants(connection, Principal.local_operator())]
 
 
-def test_a_ledger_with_customers_is_refused_and_left_alone(stage_on: Callable[..., Stage], ledger: Path) -> None:
+def _everything(url: str) -> list[str]:
+    with closing(Database(url)) as database, database.read() as connection:
+        return sorted(repr(connection.execute(select(table)).all()) for table in METADATA.tables.values())
+
+
+def test_a_ledger_with_customers_is_refused_and_left_alone(stage_on: Callable[..., Stage], ledger: str) -> None:
     """`GPUTAB_DATABASE_URL` of the service may well be set in the shell in which somebody tries the demo."""
-    url = f"sqlite:///{ledger}"
-    before = ledger.read_bytes()
+    before = _everything(ledger)
     with pytest.raises(InputError, match=r"^cannot run the demo on a ledger that holds 'acme' and 0 other tenants: "):
-        stage_on(database_url=url)
-    assert _tenants(url) == ["acme"]
-    assert ledger.read_bytes() == before
+        stage_on(database_url=ledger)
+    assert _tenants(ledger) == ["acme"]
+    assert _everything(ledger) == before
 
 
-def test_an_empty_database_that_is_named_is_used(stage_on: Callable[..., Stage], place: Path) -> None:
+def test_an_empty_database_that_is_named_is_used(stage_on: Callable[..., Stage], database_url: str) -> None:
     """Its second run is refused: by then it holds the tenants of the first."""
-    url = f"sqlite:///{place / 'mine.db'}"
-    stage = stage_on(database_url=url)
-    assert stage.settings.database_url == url
-    assert _tenants(url) == sorted(TENANTS)
+    stage = stage_on(database_url=database_url)
+    assert stage.settings.database_url == database_url
+    assert _tenants(database_url) == sorted(TENANTS)
     with pytest.raises(InputError, match="cannot run the demo on a ledger that holds 'northlab' and 1 other tenants"):
-        stage_on(database_url=url)
+        stage_on(database_url=database_url)
 
 
 def test_a_demo_after_a_demo_begins_anew(stage_on: Callable[..., Stage]) -> None:
@@ -73,5 +79,5 @@ def test_the_demo_keeps_its_evidence_to_itself(
     monkeypatch.setenv("GPUTAB_EVIDENCE_DIR", str(place / "evidence"))
     stage = stage_on()
     assert stage.settings.evidence_path.is_relative_to(stage.folder)
-    environments = [program.environment for program in programs(stage, {"n1": []}) if program.environment]
+    environments = [program.environment for program in programs(stage, {"n1": []}, "http://127.0.0.1:9/alerts") if program.environment]
     assert {each["GPUTAB_EVIDENCE_DIR"] for each in environments} == {str(stage.settings.evidence_path)}

@@ -1,7 +1,6 @@
 """The heading of a draft says how far it goes, and never that nothing is rated over amounts."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 Gputab = Callable[..., Any]
@@ -21,7 +20,7 @@ def _run(gputab: Gputab, start: str, end: str) -> None:
     assert gputab("meter", "run", "--from", start, "--to", end).code == 0
 
 
-def test_what_is_rated_before_the_first_hour_is_said_to_be_a_part(gputab: Gputab, ledger: Path, record: Record) -> None:
+def test_what_is_rated_before_the_first_hour_is_said_to_be_a_part(gputab: Gputab, ledger: str, record: Record) -> None:
     record({"allocation": "a1", "start": HOURS[0], "end": HOURS[3]})
     assert _heading(gputab) == "nothing rated yet"
     _run(gputab, HOURS[1], HOURS[2])
@@ -35,7 +34,7 @@ def test_what_is_rated_before_the_first_hour_is_said_to_be_a_part(gputab: Gputab
     assert _heading(gputab) == f"rated until {HOURS[3]}"
 
 
-def test_a_hole_between_rated_hours_is_where_the_draft_stops(gputab: Gputab, ledger: Path, record: Record) -> None:
+def test_a_hole_between_rated_hours_is_where_the_draft_stops(gputab: Gputab, ledger: str, record: Record) -> None:
     record({"allocation": "a1", "start": HOURS[0], "end": HOURS[3]})
     for start, end in (HOURS[0:2], HOURS[2:4]):
         _run(gputab, start, end)

@@ -26,7 +26,7 @@ SAID = "gputab: cannot write the output: No space left on device; send it elsewh
     ],
 )
 def test_a_full_disk_is_one_line_and_no_success(
-    ledger: Path, words: list[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
+    ledger: str, words: list[str], unbuffered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with FULL.open("w") as full:
@@ -35,7 +35,7 @@ def test_a_full_disk_is_one_line_and_no_success(
 
 
 @pytest.mark.parametrize("words", [["allocations", "export"], ["tenant", "list"], ["--help"]])
-def test_a_reader_that_has_had_enough_is_not_told(ledger: Path, record: Record, words: list[str]) -> None:
+def test_a_reader_that_has_had_enough_is_not_told(ledger: str, record: Record, words: list[str]) -> None:
     """`| head -1`: of an export that fills the pipe, and of what would have fitted into it."""
     record(*({"allocation": f"a{number}", "start": "0", "end": "10"} for number in range(1_000)))
     with subprocess.Popen([*GPUTAB, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -46,7 +46,7 @@ def test_a_reader_that_has_had_enough_is_not_told(ledger: Path, record: Record, 
 
 
 @pytest.mark.parametrize("words", [["tenant", "list"], ["tenant", "list", "--format", "json"]])
-def test_an_output_that_was_closed_is_an_output_that_nobody_wants(ledger: Path, words: list[str]) -> None:
+def test_an_output_that_was_closed_is_an_output_that_nobody_wants(ledger: str, words: list[str]) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *GPUTAB, *words], stderr=subprocess.PIPE, text=True, check=False
     )

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -11,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from domain.clock import SystemClock
 from domain.period import format_instant
 from domain.series import METER_UNPRICED
 from machine.process import free_port
+from store.database import Database
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
@@ -28,20 +29,18 @@ PERIOD = ("--from", "2026-03-31T15:00:00Z", "--to", "2026-03-31T17:00:00Z")
 UNKNOWN = {"allocation": "a1", "start": "2026-03-31T15:30:00Z", "end": "2026-03-31T16:10:00Z"}
 
 
-def _rows(ledger: Path, query: str) -> list[Any]:
-    with closing(sqlite3.connect(ledger)) as connection:
-        return sorted(connection.execute(query))
+def _rows(ledger: str, query: str) -> list[Any]:
+    with closing(Database(ledger)) as database, database.read() as connection:
+        return sorted(tuple(row) for row in connection.execute(text(query)))
 
 
-def _bill_rows(ledger: Path) -> list[Any]:
+def _bill_rows(ledger: str) -> list[Any]:
     """Charges and windows, but for when the meter looked at them."""
     what = "node, start_us, state, rated_until_us, revision, evidence_digest, residual_compute, residual_vram"
     return _rows(ledger, "SELECT * FROM charges") + _rows(ledger, f"SELECT {what}, unpriced_seconds FROM windows")
 
 
-def test_a_run_prints_each_window_and_the_next_one_changes_nothing(
-    gputab: Gputab, ledger: Path, record: Record
-) -> None:
+def test_a_run_prints_each_window_and_the_next_one_changes_nothing(gputab: Gputab, ledger: str, record: Record) -> None:
     record(UNKNOWN)
     first = gputab("meter", "run", *PERIOD, "--format", "json")
     assert (first.code, first.err) == (0, "")
@@ -57,20 +56,20 @@ def test_a_run_prints_each_window_and_the_next_one_changes_nothing(
     assert _bill_rows(ledger) == before
 
 
-def test_any_cut_of_the_period_gives_the_same_rows(gputab: Gputab, ledger: Path, record: Record) -> None:
+def test_any_cut_of_the_period_gives_the_same_rows(gputab: Gputab, ledger: str, record: Record) -> None:
     record(UNKNOWN)
     gputab("meter", "run", *PERIOD)
     whole = _bill_rows(ledger)
-    with closing(sqlite3.connect(ledger)) as connection, connection:
+    with closing(Database(ledger)) as database, database.write() as connection:
         for table in ("charges", "evidence", "windows"):
-            connection.execute(f"DELETE FROM {table}")
+            connection.execute(text(f"DELETE FROM {table}"))
     cuts = ["2026-03-31T15:00:00Z", "2026-03-31T15:45:00Z", "2026-03-31T16:00:01Z", "2026-03-31T17:00:00Z"]
     for start, end in pairwise(cuts):
         assert gputab("meter", "run", "--from", start, "--to", end).code == 0
     assert _bill_rows(ledger) == whole
 
 
-def test_a_window_whose_evidence_is_gone_costs_the_others_nothing(gputab: Gputab, ledger: Path, record: Record) -> None:
+def test_a_window_whose_evidence_is_gone_costs_the_others_nothing(gputab: Gputab, ledger: str, record: Record) -> None:
     """It is named, with the file and the remedy; the other window is rated, and the exit code tells of the fault."""
     record(UNKNOWN)
     gputab("meter", "run", *PERIOD)
@@ -87,7 +86,7 @@ def test_a_window_whose_evidence_is_gone_costs_the_others_nothing(gputab: Gputab
     assert counted.startswith("gputab: cannot rate 1 of 2 windows")
 
 
-def test_status_says_how_far_each_node_is(gputab: Gputab, ledger: Path, record: Record) -> None:
+def test_status_says_how_far_each_node_is(gputab: Gputab, ledger: str, record: Record) -> None:
     record(UNKNOWN)
     # The meter has not looked yet.
     assert gputab("meter", "status", "--format", "json").data["rows"] == []
@@ -108,7 +107,7 @@ def test_status_says_how_far_each_node_is(gputab: Gputab, ledger: Path, record: 
 
 
 def test_a_store_that_is_down_is_exit_code_1_and_one_line(
-    gputab: Gputab, ledger: Path, record: Record, monkeypatch: pytest.MonkeyPatch
+    gputab: Gputab, ledger: str, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is rated of the node, and its address is named. Status says since when it waits.
 
@@ -157,7 +156,7 @@ def test_a_run_of_nothing_prints_an_empty_list(gputab: Gputab) -> None:
 def test_cards_are_metered_out_of_the_store_and_followed_until_stopped(
     gputab: Gputab,
     place: Path,
-    ledger: Path,
+    ledger: str,
     record: Record,
     victoriametrics_url: str,
     unique_node: str,

@@ -11,7 +11,7 @@ Gputab = Callable[..., Any]
 
 
 @pytest.mark.parametrize("day", ["2026-03-30", "2026-03-30+08:00", "20260330T00", "2026-03-30 00:00"])
-def test_the_times_that_are_suggested_for_a_naive_one_are_taken(gputab: Gputab, ledger: Path, day: str) -> None:
+def test_the_times_that_are_suggested_for_a_naive_one_are_taken(gputab: Gputab, ledger: str, day: str) -> None:
     refused = gputab("usage", "--from", day, "--to", "2026-03-31T00:00:00Z")
     assert refused.code == 2
     suggested = re.findall(r"[0-9T:-]{19}(?:Z|\+08:00)", refused.line)
@@ -32,7 +32,7 @@ def test_the_times_that_are_suggested_for_a_naive_one_are_taken(gputab: Gputab, 
         ("allocations export --out nowhere/x.csv", "No such file or directory; choose another --out"),
     ],
 )
-def test_what_cannot_be_done_says_what_can(gputab: Gputab, ledger: Path, words: str, remedy: str) -> None:
+def test_what_cannot_be_done_says_what_can(gputab: Gputab, ledger: str, words: str, remedy: str) -> None:
     refused = gputab(*words.split())
     assert refused.code != 0
     assert refused.line.endswith(remedy)
@@ -53,7 +53,7 @@ def test_what_cannot_be_done_says_what_can(gputab: Gputab, ledger: Path, words: 
     ],
 )
 def test_what_is_wrong_with_a_book_says_what_is_right(
-    gputab: Gputab, place: Path, ledger: Path, change: tuple[str, str], remedy: str
+    gputab: Gputab, place: Path, ledger: str, change: tuple[str, str], remedy: str
 ) -> None:
     text = (place / "retail.yaml").read_text("utf-8")
     assert change[0] in text

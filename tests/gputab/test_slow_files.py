@@ -35,7 +35,7 @@ def _open_when_read(pipe: Path, reader: subprocess.Popen[str]) -> int:
     ],
 )
 def test_others_write_while_a_file_is_still_read(
-    gputab: Gputab, place: Path, ledger: Path, words: str, said: str
+    gputab: Gputab, place: Path, ledger: str, words: str, said: str
 ) -> None:
     book = (place / "retail.yaml").read_text("utf-8").replace("retail", "partner")
     pipe = place / "pipe"
@@ -56,7 +56,7 @@ def test_others_write_while_a_file_is_still_read(
 
 
 def test_a_card_that_reports_a_sku_of_its_own_can_be_priced(
-    gputab: Gputab, place: Path, ledger: Path, record: Callable[..., None]
+    gputab: Gputab, place: Path, ledger: str, record: Callable[..., None]
 ) -> None:
     """Known SKUs are those of the ledger too, which is asked before the file is read."""
     record({"allocation": "job-1", "model": "NVIDIA Own", "vram_mib": "7168", "start": "0"})

@@ -1,7 +1,7 @@
 """`gputab tenant` and `gputab token`."""
 
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ Gputab = Callable[..., Any]
 YEAR_US = 365 * 86_400_000_000
 
 
-def test_a_tenant_is_listed_as_it_was_made(gputab: Gputab, ledger: Path) -> None:
+def test_a_tenant_is_listed_as_it_was_made(gputab: Gputab, ledger: str) -> None:
     gputab("tenant", "create", "globex", "--currency", "USD")
     listed = gputab("tenant", "list", "--format", "json")
     assert (listed.code, listed.err) == (0, "")
@@ -47,7 +47,7 @@ def test_a_tenant_is_listed_as_it_was_made(gputab: Gputab, ledger: Path) -> None
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
-    gputab: Gputab, ledger: Path, words: str, code: int, problem: str
+    gputab: Gputab, ledger: str, words: str, code: int, problem: str
 ) -> None:
     gputab("tenant", "create", "globex", "--currency", "USD")
     before = gputab("tenant", "list", "--format", "json").out
@@ -57,16 +57,12 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     assert gputab("tenant", "list", "--format", "json").out == before
 
 
-def _projects(ledger: Path) -> set[tuple[str, str]]:
-    database = Database(f"sqlite:///{ledger}")
-    try:
-        with database.read() as connection:
-            return load_projects(connection, Principal.local_operator())
-    finally:
-        database.close()
+def _projects(ledger: str) -> set[tuple[str, str]]:
+    with closing(Database(ledger)) as database, database.read() as connection:
+        return load_projects(connection, Principal.local_operator())
 
 
-def test_a_project_is_added_once(gputab: Gputab, ledger: Path) -> None:
+def test_a_project_is_added_once(gputab: Gputab, ledger: str) -> None:
     """Again, it stays as it is."""
     for _ in range(2):
         added = gputab("tenant", "project", "acme", "speech")
@@ -81,30 +77,26 @@ def test_a_project_is_added_once(gputab: Gputab, ledger: Path) -> None:
         ("acme Speech!", "cannot use 'Speech!' as a project"),
     ],
 )
-def test_a_project_needs_a_tenant_and_a_name(gputab: Gputab, ledger: Path, words: str, problem: str) -> None:
+def test_a_project_needs_a_tenant_and_a_name(gputab: Gputab, ledger: str, words: str, problem: str) -> None:
     refused = gputab("tenant", "project", *words.split())
     assert (refused.code, refused.out) == (2, "")
     assert refused.line.startswith(f"gputab: {problem}")
     assert _projects(ledger) == {("acme", "vision")}
 
 
-def test_a_book_is_assigned_from_now_on_unless_it_is_said(gputab: Gputab, ledger: Path) -> None:
+def test_a_book_is_assigned_from_now_on_unless_it_is_said(gputab: Gputab, ledger: str) -> None:
     said = gputab("tenant", "assign", "acme", "retail")
     assert said.code == 0
     at = said.line.removeprefix("'acme' is rated by 'retail' from ").removesuffix(" on")
     assert abs(parse_instant(at) - SystemClock().now_us()) < 60_000_000
 
 
-def _principal(ledger: Path, secret: str) -> Principal:
-    database = Database(f"sqlite:///{ledger}")
-    try:
-        with database.read() as connection:
-            return authenticate(connection, secret, now_us=SystemClock().now_us())
-    finally:
-        database.close()
+def _principal(ledger: str, secret: str) -> Principal:
+    with closing(Database(ledger)) as database, database.read() as connection:
+        return authenticate(connection, secret, now_us=SystemClock().now_us())
 
 
-def test_a_token_is_printed_once_and_lets_its_owner_in(gputab: Gputab, ledger: Path) -> None:
+def test_a_token_is_printed_once_and_lets_its_owner_in(gputab: Gputab, ledger: str) -> None:
     """The secret is all that is on stdout, so that it can be put into a file."""
     made = gputab("token", "create", "tenant", "--tenant", "acme", "--days", "30")
     assert made.code == 0
@@ -126,7 +118,7 @@ def test_a_token_is_printed_once_and_lets_its_owner_in(gputab: Gputab, ledger: P
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_a_role_has_its_tenant_or_node_and_no_other(gputab: Gputab, ledger: Path, role: Role) -> None:
+def test_a_role_has_its_tenant_or_node_and_no_other(gputab: Gputab, ledger: str, role: Role) -> None:
     needed = {Role.TENANT: ["--tenant", "acme"], Role.NODE: ["--node", "n1"]}
     for words in ([], ["--tenant", "acme"], ["--node", "n1"], ["--tenant", "acme", "--node", "n1"]):
         made = gputab("token", "create", role, *words)
@@ -144,7 +136,7 @@ def test_a_role_has_its_tenant_or_node_and_no_other(gputab: Gputab, ledger: Path
         ("operator --days 99999999999", 2),
     ],
 )
-def test_a_token_that_makes_no_sense_is_not_made(gputab: Gputab, ledger: Path, words: str, code: int) -> None:
+def test_a_token_that_makes_no_sense_is_not_made(gputab: Gputab, ledger: str, words: str, code: int) -> None:
     """Among them one that is good for longer than there is a calendar: it could not even be listed."""
     refused = gputab("token", "create", *words.split())
     assert (refused.code, refused.out) == (code, "")

@@ -15,12 +15,14 @@ Gputab = Callable[..., Any]
 
 
 @pytest.fixture
-def place(tmp_path: Path, victoriametrics_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(
+    tmp_path: Path, database_url: str, victoriametrics_binary: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """An empty folder whose settings name its own ledger and its own VictoriaMetrics, migrated."""
     port = free_port()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gputab.toml").write_text(
-        f'database_url = "sqlite:///ledger.db"\nvictoriametrics_url = "http://127.0.0.1:{port}"\n'
+        f'database_url = "{database_url}"\nvictoriametrics_url = "http://127.0.0.1:{port}"\n'
     )
     with start(binary=victoriametrics_binary, port=port, folder=tmp_path / "vm"):
         assert run(["db", "upgrade"]) == 0

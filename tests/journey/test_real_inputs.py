@@ -1,6 +1,5 @@
 """Two public traces through the commands a user has, to the last unit."""
 
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from itertools import pairwise
@@ -8,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from store.database import Database
+from store.tables.billing import charges
 from tests import alibaba, openb
 
 Gputab = Callable[..., Any]
@@ -40,7 +42,7 @@ def test_openb_gives_its_milli_gpu_seconds_exactly_and_again(gputab: Gputab, pla
 
 
 @pytest.mark.skipif(not alibaba.SUBSET.exists(), reason="shared data is not beside the checkout")
-def test_alibaba_is_metered_from_the_store_to_the_byte_second(gputab: Gputab, place: Path) -> None:
+def test_alibaba_is_metered_from_the_store_to_the_byte_second(gputab: Gputab, place: Path, database_url: str) -> None:
     """5,304 readings that stand for 57 s each, 16 allocations; by `usage` and by `meter run`, cut anywhere."""
     ticks = alibaba.read_ticks()
     (place / "samples.csv").write_text(alibaba.sample_csv(ticks))
@@ -61,12 +63,12 @@ def test_alibaba_is_metered_from_the_store_to_the_byte_second(gputab: Gputab, pl
     assert tuple(sum(column) for column in zip(*parts, strict=True)) == whole
 
     gputab("meter", "run", "--from", str(first_s), "--to", str(end_s))
-    charges = _charges(place)
-    assert _sums(charges, "gpu") == (alibaba.GRANTED_SECONDS, alibaba.GRANTED_SECONDS, alibaba.GRANTED_SECONDS * 1_000)
-    assert _sums(charges, "vram")[1:] == (alibaba.GRANTED_SECONDS, alibaba.USED_VRAM_BYTE_SECONDS)
+    billed = _charges(database_url)
+    assert _sums(billed, "gpu") == (alibaba.GRANTED_SECONDS, alibaba.GRANTED_SECONDS, alibaba.GRANTED_SECONDS * 1_000)
+    assert _sums(billed, "vram")[1:] == (alibaba.GRANTED_SECONDS, alibaba.USED_VRAM_BYTE_SECONDS)
     for start, end in pairwise(cuts):
         gputab("meter", "run", "--from", str(start), "--to", str(end))
-    assert _charges(place) == charges
+    assert _charges(database_url) == billed
 
 
 def _usage(gputab: Gputab, start_s: int, end_s: int) -> tuple[int, int, int]:
@@ -74,19 +76,12 @@ def _usage(gputab: Gputab, start_s: int, end_s: int) -> tuple[int, int, int]:
     return row["granted_seconds"], row["covered_seconds"], row["used_vram_byte_seconds"]
 
 
-def _charges(place: Path) -> list[Any]:
-    with closing(sqlite3.connect(place / "ledger.db")) as ledger, ledger:
-        return ledger.execute("SELECT * FROM charges ORDER BY charge_id").fetchall()
+def _charges(url: str) -> list[Any]:
+    with closing(Database(url)) as ledger, ledger.read() as connection:
+        return list(connection.execute(select(charges).order_by(charges.c.charge_id)).mappings())
 
 
-def _sums(charges: list[Any], dimension: str) -> tuple[int, int, int]:
-    names = [
-        "charge_id node window_start_us allocation ordinal tenant project sku dimension rate_id billing_date",
-        "granted_seconds measured_seconds bridged_seconds on_record_seconds free_seconds covered_seconds",
-        "quantity quantity_whole currency amount_nano",
-    ]
-    columns = " ".join(names).split()
-    rows = [dict(zip(columns, row, strict=True)) for row in charges]
+def _sums(rows: list[Any], dimension: str) -> tuple[int, int, int]:
     chosen = [row for row in rows if row["dimension"] == dimension]
     return (
         sum(row["granted_seconds"] for row in chosen),

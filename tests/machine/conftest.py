@@ -3,14 +3,14 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 APT_GET = """#!/bin/sh
-# Called as: apt-get -c CONFIGURATION --quiet=2 update | download PACKAGE...
+# Called as: apt-get -c CONFIGURATION --quiet=2 update | download PACKAGE... | install OPTION... PACKAGE...
 echo "$*" >> "{folder}/calls"
 cat "${{2%/*}}/archive.sources" >> "{folder}/sources"
 if grep -q broken.invalid "${{2%/*}}/archive.sources"; then
@@ -18,10 +18,18 @@ if grep -q broken.invalid "${{2%/*}}/archive.sources"; then
     exit 100
 fi
 sleep {delay_s}
-[ "$4" = download ] || exit 0
+[ "$4" = update ] && exit 0
+target=.
+[ "$4" = install ] && target="${{2%/*}}/cache/archives"
+command=$4
 shift 4
+fetch() {{
+    cp "{folder}/packages/$1.deb" "$target/$1_1_all.deb" || {{ echo "E: Unable to locate package $1"; exit 100; }}
+    [ "$command" = download ] && return
+    for needed in $(dpkg-deb --field "{folder}/packages/$1.deb" Depends | tr -d ,); do fetch "$needed"; done
+}}
 for package; do
-    cp "{folder}/packages/$package.deb" . || {{ echo "E: Unable to locate package $package"; exit 100; }}
+    case "$package" in -*) ;; *) fetch "$package" ;; esac
 done
 """
 
@@ -34,10 +42,10 @@ class PackageArchive:
     apt_folder: Path
     os_release: Path
 
-    def add(self, package: str, files: Mapping[str, bytes]) -> None:
+    def add(self, package: str, files: Mapping[str, bytes], depends: Sequence[str] = ()) -> None:
         """A real Debian package with these files, all executable."""
         root = self.folder / "roots" / package
-        for name, content in {"DEBIAN/control": _control(package), **files}.items():
+        for name, content in {"DEBIAN/control": _control(package, depends), **files}.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
@@ -62,8 +70,10 @@ class PackageArchive:
         return (self.folder / "sources").read_text()
 
 
-def _control(package: str) -> bytes:
-    return f"Package: {package}\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: test\n".encode()
+def _control(package: str, depends: Sequence[str]) -> bytes:
+    needed = f"Depends: {', '.join(depends)}\n" if depends else ""
+    fields = f"Package: {package}\nVersion: 1\nArchitecture: all\nMaintainer: nobody\n{needed}Description: test\n"
+    return fields.encode()
 
 
 @pytest.fixture

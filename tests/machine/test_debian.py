@@ -11,7 +11,7 @@ import pytest
 
 from domain.errors import UnavailableError
 from machine.apt_sources import Archive
-from machine.debian import MARKER, _write_configuration, is_unpacked, unpack
+from machine.debian import MARKER, _write_configuration, library_path, unpack
 
 if TYPE_CHECKING:
     from tests.machine.conftest import PackageArchive
@@ -25,11 +25,17 @@ unpack(["greeter"], into, progress=print, apt_folder=apt_folder, os_release=os_r
 """
 
 
-def unpack_greeter(archive: "PackageArchive", into: Path, suite: str | None = None) -> Path:
+INSTALL = "install --yes --no-install-recommends --download-only"
+
+
+def unpack_greeter(
+    archive: "PackageArchive", into: Path, suite: str | None = None, *, with_dependencies: bool = False
+) -> Path:
     return unpack(
         ["greeter"],
         into,
         suite=suite,
+        with_dependencies=with_dependencies,
         progress=lambda line: None,
         apt_folder=archive.apt_folder,
         os_release=archive.os_release,
@@ -76,11 +82,27 @@ def test_a_folder_with_other_packages_is_made_anew(package_archive: "PackageArch
     package_archive.add("greeter", {"usr/bin/greet": b""})
     into = tmp_path / "greeter"
     unpack_greeter(package_archive, into)
-    assert is_unpacked(["greeter"], into, None)
-    assert not is_unpacked(["greeter", "other"], into, None)
-    assert not is_unpacked(["greeter"], into, "trixie")
+    package_archive.add("greeter", {"usr/bin/greet": b"of trixie"})
     unpack_greeter(package_archive, into, suite="trixie")
-    assert is_unpacked(["greeter"], into, "trixie")
+    assert (into / "usr/bin/greet").read_bytes() == b"of trixie"
+    unpack_greeter(package_archive, into, suite="trixie", with_dependencies=True)
+    assert package_archive.calls()[1::2] == ["download greeter", "download greeter", f"{INSTALL} greeter"]
+
+
+def test_what_a_package_needs_comes_with_it_where_that_is_asked_for(
+    package_archive: "PackageArchive", tmp_path: Path
+) -> None:
+    """All but the C library: one that is not of the machine's own loader starts no program at all."""
+    package_archive.add("libgreet1", {"usr/lib/x86_64-linux-gnu/libgreet.so.1": b"", "lib/x86_64-linux-gnu/old": b""})
+    package_archive.add("libc6", {"lib/x86_64-linux-gnu/libc.so.6": b""})
+    package_archive.add("greeter", {"usr/bin/greet": b""}, depends=["libgreet1", "libc6"])
+    folder = unpack_greeter(package_archive, tmp_path / "greeter", with_dependencies=True)
+    libraries = [folder / "usr/lib/x86_64-linux-gnu", folder / "lib/x86_64-linux-gnu"]
+    assert [[path.name for path in each.iterdir()] for each in libraries] == [["libgreet.so.1"], ["old"]]
+    assert library_path(folder) == f"{libraries[0]}:{libraries[1]}"
+    alone = unpack_greeter(package_archive, tmp_path / "alone")
+    assert [path.name for path in alone.iterdir() if path.name != MARKER] == ["usr"]
+    assert library_path(alone) == ""
 
 
 def test_a_package_that_cannot_be_fetched_leaves_nothing_behind(
@@ -94,7 +116,7 @@ def test_a_package_that_cannot_be_fetched_leaves_nothing_behind(
 def test_a_broken_package_leaves_nothing_behind(package_archive: "PackageArchive", tmp_path: Path) -> None:
     package_archive.add("greeter", {"usr/bin/greet": b""})
     (package_archive.folder / "packages/greeter.deb").write_bytes(b"not a package")
-    with pytest.raises(UnavailableError, match=r"cannot unpack 'greeter\.deb'"):
+    with pytest.raises(UnavailableError, match=r"cannot unpack 'greeter_1_all\.deb'"):
         unpack_greeter(package_archive, tmp_path / "greeter")
     assert leftovers(tmp_path) == []
 
@@ -190,9 +212,10 @@ def test_the_real_apt_refuses_an_archive_that_nobody_signed(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="needs apt")
-def test_a_small_package_comes_from_the_machines_own_mirror(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_dependencies", [False, True])
+def test_a_small_package_comes_from_the_machines_own_mirror(tmp_path: Path, with_dependencies: bool) -> None:
     try:
-        folder = unpack(["hostname"], tmp_path / "hostname", progress=print)
+        folder = unpack(["hostname"], tmp_path / "hostname", with_dependencies=with_dependencies, progress=print)
     except UnavailableError as error:
         if re.search(r"resolv|connect|timed? ?out|unreachable|cannot find an archive", str(error), re.IGNORECASE):
             pytest.skip(f"no mirror: {error}")
@@ -200,3 +223,6 @@ def test_a_small_package_comes_from_the_machines_own_mirror(tmp_path: Path) -> N
     (program,) = [path for path in folder.rglob("hostname") if path.parent.name == "bin"]
     assert subprocess.run([program], capture_output=True, text=True, check=True).stdout.strip()
     assert (folder / MARKER).is_file()
+    # What it needs is the C library, which needs others, and is the machine's own.
+    assert bool(list(folder.rglob("libgcc_s.so.1"))) == with_dependencies
+    assert not list(folder.rglob("libc.so.6"))

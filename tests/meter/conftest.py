@@ -1,6 +1,5 @@
 """What tests of the meter are made of: grants, books, samples, and a ledger to bill them in."""
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import event
 
 from domain.clock import MICROSECONDS, FrozenClock
 from domain.grants import Grant
@@ -23,9 +21,9 @@ from meter.rating import rate
 from meter.windows import SettleRules, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
-from store.migrate import upgrade
 from tests.meter import facts
 from tests.meter.backlogs import Backlog
+from tests.meter.database_clocks import keep_time
 from tests.meter.fixture_types import (
     At,
     Bill,
@@ -115,16 +113,6 @@ def observe() -> Observe:
     return facts.observe
 
 
-@pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database at the newest migration, closed, to be copied."""
-    file = tmp_path_factory.mktemp("meter") / "migrated.db"
-    database = Database(f"sqlite:///{file}")
-    upgrade(database)
-    database.close()
-    return file
-
-
 @pytest.fixture
 def operator() -> Principal:
     return Principal.local_operator()
@@ -148,19 +136,13 @@ def at(database_clock: FrozenClock) -> At:
 
 
 @pytest.fixture
-def open_ledger(migrated_file: Path, tmp_path: Path, database_clock: FrozenClock) -> Iterator[OpenLedger]:
+def open_ledger(migrated_url: str, database_clock: FrozenClock) -> Iterator[OpenLedger]:
     """Opens the test's ledger; again and again, as processes would."""
-    file = tmp_path / "gputab.db"
-    file.write_bytes(migrated_file.read_bytes())
     opened: list[Database] = []
 
-    def keep_time(connection: sqlite3.Connection, _record: Any) -> None:
-        # What SQLite reads its clock by.
-        connection.create_function("julianday", 1, lambda _: 2_440_587.5 + database_clock.now_us() / (24 * HOUR_US))
-
     def open_(kind: type[Database] = Database) -> Database:
-        database = kind(f"sqlite:///{file}")
-        event.listen(database.engine, "connect", keep_time)
+        database = kind(migrated_url)
+        keep_time(database, database_clock)
         opened.append(database)
         return database
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from domain.errors import UnavailableError
 from meter.windows import Outcome
 from store.database import Database
+from tests.databases import url_of
 from tests.meter.fixture_types import Everything, PassAt, Recorded, UseOf
 from tests.meter.hour import DONE, HOUR_S, TAIL
 from tests.meter.ledgers import gpu_seconds
@@ -61,7 +62,6 @@ def test_a_kill_between_evidence_and_ledger_costs_only_the_pass(
     recorded: Recorded,
     use_of: UseOf,
     everything: Everything,
-    tmp_path: Path,
     revision: int,
     later: int,
 ) -> None:
@@ -69,7 +69,7 @@ def test_a_kill_between_evidence_and_ledger_costs_only_the_pass(
     if revision == 2:
         pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
     rows = everything()
-    dying = _DiesAtWrite(f"sqlite:///{tmp_path / 'gputab.db'}")
+    dying = _DiesAtWrite(url_of(ledger))
     with pytest.raises(KeyboardInterrupt):
         pass_at(recorded(use_of(range(1_500)), DONE), 3_700, database=dying)
     dying.close()

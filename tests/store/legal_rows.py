@@ -194,3 +194,13 @@ def fill(connection: Connection, until: str | None = None) -> None:
         if table == until:
             return
         put(connection, table)
+
+
+def put_two_tenants(connection: Connection) -> None:
+    """acme and globex, each with a project, an allocation and a grant on a card of the node n1."""
+    put(connection, "nodes")
+    for number, tenant in enumerate(("acme", "globex")):
+        put(connection, "tenants", tenant=tenant)
+        put(connection, "projects", tenant=tenant)
+        put(connection, "allocations", allocation=f"a-{tenant}", tenant=tenant)
+        put(connection, "grants", allocation=f"a-{tenant}", gpu_uuid=f"GPU-{number}", start_us=HOUR_US)

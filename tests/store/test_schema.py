@@ -1,9 +1,5 @@
 """A database whose tables are not those of its migration is found, whatever was changed in them."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 
 from domain.errors import UnavailableError
@@ -11,59 +7,24 @@ from store.database import Database
 from store.migrate import check
 
 
-def _damage(file: Path, name: str, old: str, new: str) -> None:
-    """Rewrite the statement that SQLite keeps of a table or index."""
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("PRAGMA writable_schema=1")
-        (statement,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()
-        assert old in statement
-        connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (statement.replace(old, new), name))
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "part"),
-    [
-        (
-            "charges",
-            ", \n\tCONSTRAINT ck_charges_amount CHECK (amount_nano >= 0)",
-            "",
-            "charges.ck_charges_amount",
-        ),
-        ("charges", "CHECK (amount_nano >= 0)", "CHECK (amount_nano >= -1)", "charges.ck_charges_amount"),
-        ("uq_grants_open_whole", "kind = 'whole'", "kind = 'none'", "grants.uq_grants_open_whole"),
-        ("charges", "amount_nano BIGINT NOT NULL", "amount_nano REAL NOT NULL", "charges.amount_nano"),
-        ("charges", "FOREIGN KEY(tenant)", "FOREIGN KEY(project)", "charges"),
-    ],
-)
-def test_a_part_that_is_gone_or_changed_is_named(
-    database: Database, tmp_path: Path, name: str, old: str, new: str, part: str
-) -> None:
-    """alembic compares neither CHECK constraints nor the conditions of indexes."""
-    assert check(database)
-    database.close()
-    _damage(tmp_path / "gputab.db", name, old, new)
-    damaged = Database(f"sqlite:///{tmp_path / 'gputab.db'}")
-    with pytest.raises(UnavailableError, match=rf"differ from migration '\w+' in {part}; restore a backup$"):
-        check(damaged)
-    damaged.close()
-
-
 @pytest.mark.parametrize(
     ("statement", "part"),
     [
         ("DROP INDEX uq_grants_open_whole", "grants"),
-        ("CREATE TRIGGER t AFTER INSERT ON charges BEGIN DELETE FROM charges; END", "charges.t"),
         ("CREATE TABLE refunds (x INTEGER)", "refunds"),
+        ("ALTER TABLE tenants ADD COLUMN discount INTEGER", "tenants.discount"),
+        ("CREATE UNIQUE INDEX more ON charges (tenant)", "charges"),
     ],
 )
-def test_what_was_added_or_dropped_is_named(database: Database, tmp_path: Path, statement: str, part: str) -> None:
+def test_what_was_added_or_dropped_is_named(database: Database, statement: str, part: str) -> None:
+    assert check(database)
     with database.write() as connection:
         connection.exec_driver_sql(statement)
     with pytest.raises(UnavailableError, match=rf"differ from migration '\w+' in {part}; restore a backup$"):
         check(database)
 
 
-def test_what_sqlite_keeps_for_itself_is_no_difference(database: Database) -> None:
+def test_what_a_database_keeps_for_itself_is_no_difference(database: Database) -> None:
     with database.write() as connection:
         connection.exec_driver_sql("ANALYZE")
     assert check(database)

@@ -1,8 +1,8 @@
-"""Where a SQLite ledger may lie, who makes its file, and how many threads may use it at once."""
+"""Where a SQLite ledger may lie, who makes its file, and what is said when it cannot be used."""
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,16 @@ from sqlalchemy import event, text
 
 from domain.errors import InputError, UnavailableError
 from store.database import Database
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A file with a table t."""
+    with closing(Database(f"sqlite:///{tmp_path / 'x.db'}")) as database:
+        database.make_file()
+        with database.write() as connection:
+            connection.execute(text("CREATE TABLE t (x INTEGER)"))
+        yield database
 
 
 def test_a_file_is_made_when_it_is_asked_for_and_not_by_looking(tmp_path: Path) -> None:
@@ -39,6 +49,24 @@ def test_a_file_that_goes_away_is_not_made_again(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="unable to open database file"), database.read():
         pass
     assert not file.exists()
+
+
+def test_a_file_that_another_took_the_place_of_is_not_read_any_more(database: Database, tmp_path: Path) -> None:
+    """A page that is open for days went on with figures of a ledger that had been restored from a backup since."""
+    with database.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 0
+    restored = tmp_path / "restored.db"
+    with closing(sqlite3.connect(restored)) as other, other:
+        other.executescript("CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1), (2)")
+    for beside in ("x.db-wal", "x.db-shm"):
+        (tmp_path / beside).unlink()
+    restored.replace(tmp_path / "x.db")
+    with database.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM t")).scalar_one() == 2
+    (tmp_path / "x.db").unlink()
+    with pytest.raises(UnavailableError, match="cannot open the database"), database.write():
+        pass
+    assert not (tmp_path / "x.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -95,21 +123,66 @@ def _show_mounts(monkeypatch: pytest.MonkeyPatch, mounts: str) -> None:
     monkeypatch.setattr(Path, "read_bytes", lambda self: shown if str(self) == "/proc/mounts" else read_bytes(self))
 
 
-def test_as_many_transactions_run_at_once_as_a_service_has_threads(database: Database) -> None:
-    """AnyIO, which FastAPI runs requests on, has 40; the service's publisher is one more."""
-    with ExitStack() as stack:
-        for _ in range(41):
-            stack.enter_context(database.read())
-        with database.write() as connection:
-            connection.execute(text("SELECT 1"))
+def test_foreign_keys_hold_and_the_journal_is_ahead(database: Database) -> None:
+    with database.read() as connection:
+        pragmas = [connection.execute(text(f"PRAGMA {name}")).scalar() for name in ("foreign_keys", "journal_mode")]
+    assert pragmas == [1, "wal"]
 
 
-def test_more_transactions_than_that_are_told_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database.engine.pool, "_timeout", 0.01)
-    with ExitStack() as stack:
-        for _ in range(48):
-            stack.enter_context(database.read())
+def test_a_locked_database_is_said_in_one_line(database: Database, tmp_path: Path) -> None:
+    """Another connection holds the write lock for longer than this one is willing to wait."""
+    with database.engine.connect() as connection:
+        # The pool gives the same connection to the write below.
+        connection.exec_driver_sql("PRAGMA busy_timeout=20")
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
         with pytest.raises(UnavailableError) as refused, database.write():
             pass
-    assert str(refused.value).startswith("cannot use the database: all 48 connections of this process are busy; try ")
+        other.execute("ROLLBACK")
     assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith("cannot use the database: database is locked; another process has held")
+    with database.write() as connection:
+        connection.execute(text("DROP TABLE t"))
+
+
+def _spoil(file: Path) -> None:
+    """Leave the header, which says that it is a database, and nothing else."""
+    content = file.read_bytes()
+    file.write_bytes(content[:100] + b"\xee" * (len(content) - 100))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda file: file.write_text("These are notes, and no ledger at all. " * 50), "file is not a database"),
+        (_spoil, "database disk image is malformed"),
+    ],
+)
+def test_a_file_that_is_no_database_any_more_is_said_in_one_line(
+    database: Database, tmp_path: Path, spoil: Callable[[Path], object], reason: str
+) -> None:
+    """No check of settings brings it back: a backup does, and so does a beginning somewhere else."""
+    database.close()
+    spoil(tmp_path / "x.db")
+    with pytest.raises(UnavailableError) as refused, database.read() as connection:
+        connection.execute(text("SELECT * FROM t"))
+    assert str(refused.value) == (
+        f"cannot use the database: {reason}; restore it from a backup, or name a new file by GPUTAB_DATABASE_URL"
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("query_only=ON", "attempt to write a readonly database; let this user write the file and its folder"),
+        ("max_page_count=1", "database or disk is full; free some space"),
+    ],
+)
+def test_what_keeps_sqlite_from_writing_is_one_line(database: Database, limit: str, said: str) -> None:
+    """SQLite is told to be read only, or to find no room, which it then says as it does of a file and a disk."""
+    with database.engine.connect() as connection:
+        # The pool gives the same connection to the write below.
+        connection.exec_driver_sql(f"PRAGMA {limit}")
+    with pytest.raises(UnavailableError) as refused, database.write() as connection:
+        connection.execute(text("CREATE TABLE u (x INTEGER)"))
+    assert str(refused.value) == f"cannot use the database: {said}"

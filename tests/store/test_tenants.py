@@ -1,5 +1,6 @@
 """Tenants, projects and which book a tenant is rated by."""
 
+from threading import Thread
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -125,3 +126,25 @@ def test_the_past_is_not_assigned_anew(
         with pytest.raises(error, match=f"^{problem}"):
             assign_book(connection, operator, tenant=tenant, book=book, start_us=start_us, now_us=NOW_US)
         assert load_tenant(connection, operator, "acme").books == ((10, "retail"),)
+
+
+def test_the_past_is_not_assigned_anew_by_two_at_once(with_books: Database, operator: Principal) -> None:
+    """The second has begun before the first is written down."""
+    refused: list[ConflictError] = []
+
+    def assign_earlier() -> None:
+        with with_books.write() as connection:
+            try:
+                assign_book(connection, operator, tenant="acme", book="partner", start_us=10, now_us=NOW_US)
+            except ConflictError as error:
+                refused.append(error)
+
+    second = Thread(target=assign_earlier)
+    with with_books.write() as connection:
+        assign_book(connection, operator, tenant="acme", book="retail", start_us=20, now_us=NOW_US)
+        second.start()
+        second.join(timeout=0.2)
+    second.join()
+    assert len(refused) == 1
+    with with_books.read() as connection:
+        assert load_tenant(connection, operator, "acme").books == ((20, "retail"),)
