@@ -5,6 +5,7 @@ A log knows no grants: a `vram` rate counts used bytes whatever its basis, and `
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
@@ -68,7 +69,7 @@ class LogPrices:
             yield CardAmount(None, "VRAM is priced, and the log does not say how much of it was in use")
             return
         if dimension == _VRAM and usage.vram_unknown_us:
-            unknown_s = usage.vram_unknown_us / MICROSECONDS
+            unknown_s = Decimal(usage.vram_unknown_us) / MICROSECONDS
             yield CardAmount(
                 None, f"VRAM is priced, and the log does not say for {unknown_s:,.3f} s how much was in use"
             )

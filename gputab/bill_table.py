@@ -13,11 +13,13 @@ from domain.clock import MICROSECONDS
 from domain.money import format_nano
 from domain.period import HOUR_US, Period, format_instant
 from domain.units import GIB, format_gib
-from gputab.billed_log import BilledCard, BilledLog
+from gputab.billed_log import BilledCard, BilledLog, names_of
 from gputab.load_line import load_line
+from gputab.log_usage import covered_by_card_us
 
 _SHOWN_REFUSALS = 3
-_LINE_CELLS_MIN, _LINE_CELLS_MAX = 8, 40
+_LINE_HEADING = "over time"
+_LINE_CELLS_MIN, _LINE_CELLS_MAX = len(_LINE_HEADING), 40
 # What a column takes beside its content: padding and rule.
 _FRAME_CELLS = 2
 _WIDEST = 1_000
@@ -27,8 +29,9 @@ _UNKNOWN = "-"
 def print_bill(logs: Sequence[BilledLog], currency: str | None) -> None:
     """Print the cards of each log, and what all of them come to; `currency` is None where no prices were given."""
     console = Console(highlight=False, emoji=False)
+    names = names_of([log.path for log in logs])
     for log in logs:
-        console.print(Text(_plain(log.path.name), "bold"), soft_wrap=True)
+        console.print(Text(_plain(names[log.path]), "bold"), soft_wrap=True)
         console.print(Text(_heading(log)), soft_wrap=True)
         _print_table(console, log, currency)
         for line in refusals(log):
@@ -56,15 +59,20 @@ def remarks(log: BilledLog) -> Iterator[str]:
     out_of_order = sum(card.usage.out_of_order for card in log.cards)
     if out_of_order:
         yield f"earlier than the row before of their card: {out_of_order:,}, and all are sorted by time"
+    once = [card.usage.name for card in log.cards if not card.usage.span_us]
+    if once:
+        yield f"GPU {_listed(once)}: read at one time only, and a reading covers the time until the next; log in a loop"
     for card in log.cards:
         usage = card.usage
         if usage.has_busy and usage.busy_unknown_us:
             yield f"GPU {_plain(usage.name)}: nothing says for {_duration(usage.busy_unknown_us)} how busy it was"
         if usage.has_vram and usage.vram_unknown_us:
             yield f"GPU {_plain(usage.name)}: nothing says for {_duration(usage.vram_unknown_us)} what VRAM was in use"
-    for reason in sorted({card.amount.reason for card in log.cards if card.amount and card.amount.reason}):
-        names = [_plain(card.usage.name) for card in log.cards if card.amount and card.amount.reason == reason]
-        yield f"GPU {', '.join(names)}: no amount, since {reason}"
+    if log.parts:
+        yield f"GPU {_listed(sorted(log.parts))}: part of a card that has a row of its own and counts for all of it"
+    for reason in sorted({card.amount.reason for card in log.summed if card.amount and card.amount.reason}):
+        names = [card.usage.name for card in log.summed if card.amount and card.amount.reason == reason]
+        yield f"GPU {_listed(names)}: no amount, since {reason}"
     yield from log.notes
 
 
@@ -80,32 +88,36 @@ class _Column(NamedTuple):
 
 def _columns(log: BilledLog, currency: str | None, line_cells: int) -> Iterator[_Column]:
     usages = [card.usage for card in log.cards]
-    covered_us = sum(usage.covered_us for usage in usages)
-    busy_us = _sum([usage.busy_us for usage in usages])
+    summed = [card.usage for card in log.summed]
+    covered_us = sum(covered_by_card_us(usages))
+    busy_us = _sum([usage.busy_us for usage in summed])
+    busy_known_us = sum(usage.covered_us - usage.busy_unknown_us for usage in summed)
     yield _Column("GPU", lambda card: _plain(card.usage.name), "all", is_text=True)
     if len({usage.card.model for usage in usages}) > 1:
         yield _Column("model", lambda card: _plain(card.usage.card.model or _UNKNOWN), is_text=True)
     yield _Column("covered", lambda card: _duration(card.usage.covered_us), _duration(covered_us))
     yield _Column("of span", lambda card: _percent(card.usage.covered_us, card.usage.span_us))
     yield _Column("busy", lambda card: _duration(card.usage.busy_us), _duration(busy_us))
-    yield _Column("load", _load, _percent(busy_us, covered_us))
+    yield _Column("load", _load, _percent(busy_us, busy_known_us))
     if line_cells:
         span = _span(log)
-        yield _Column("over time", lambda card: load_line(card.usage, span, line_cells), style="green", is_text=True)
+        yield _Column(_LINE_HEADING, lambda card: load_line(card.usage, span, line_cells), style="green", is_text=True)
     yield _Column("VRAM GiB", _mean_gib)
     yield _Column("peak", lambda card: _gib(card.usage.vram_peak_bytes))
-    byte_us = _sum([usage.vram_byte_us for usage in usages])
+    byte_us = _sum([usage.vram_byte_us for usage in summed])
     yield _Column("GiB-h", lambda card: _gib_hours(card.usage.vram_byte_us), _gib_hours(byte_us))
     yield _Column("gaps", lambda card: _gaps(card.usage.gaps), style="yellow")
     if currency:
-        yield _Column(currency, _amount, _total_amount(log.cards), style="bold")
+        total = _total_amount(log.summed)
+        decimals = max(len(text.partition(".")[2]) for text in (total, *map(_amount, log.cards)))
+        yield _Column(currency, lambda card: _padded(_amount(card), decimals), _padded(total, decimals), style="bold")
 
 
 def _print_table(console: Console, log: BilledLog, currency: str | None) -> None:
     """As wide as what it holds, and with a line of the load as long as there is room for."""
     narrow_cells = _width(console, _table(log, currency, 0))
     room = console.width - narrow_cells - _FRAME_CELLS
-    has_load = any(card.usage.has_busy for card in log.cards)
+    has_load = any(card.usage.has_busy and card.usage.held for card in log.cards)
     table = _table(log, currency, min(room, _LINE_CELLS_MAX) if has_load and room >= _LINE_CELLS_MIN else 0)
     width = console.width
     # A figure that is cut short is of no use: a narrow terminal wraps its lines.
@@ -136,11 +148,11 @@ def _width(console: Console, table: Table) -> int:
 
 
 def _total(logs: Sequence[BilledLog], currency: str | None) -> str:
-    cards = [card for log in logs for card in log.cards]
-    covered = _duration(sum(card.usage.covered_us for card in cards))
-    said = f"{len(logs)} logs, {_counted(len(cards), 'card')}: {covered} covered"
+    covered_us = [time_us for log in logs for time_us in covered_by_card_us(card.usage for card in log.cards)]
+    said = f"{len(logs)} logs, {_counted(len(covered_us), 'card')}: {_duration(sum(covered_us))} covered"
     if currency is None:
         return said
+    cards = [card for log in logs for card in log.summed]
     lacking = sum(card.amount is None or card.amount.nano is None for card in cards)
     if lacking:
         return f"{said}, no total without the amount of {_counted(lacking, 'card')}"
@@ -151,7 +163,10 @@ def _heading(log: BilledLog) -> str:
     usages = [card.usage for card in log.cards]
     models = {usage.card.model for usage in usages}
     (model,) = models if len(models) == 1 else (None,)
-    cards = f"{len(usages)} x {_plain(model)}" if model else _counted(len(usages), "card")
+    count, instances = len(covered_by_card_us(usages)), sum(usage.card.mig_uuid is not None for usage in usages)
+    cards = f"{count} x {_plain(model)}" if model else _counted(count, "card")
+    if instances:
+        cards += f" with {_counted(instances, 'MIG instance')}"
     readings = _counted(sum(usage.readings for usage in usages), "reading")
     span = _span(log)
     first, last = _second(span.start_us), _second(span.end_us)
@@ -218,6 +233,12 @@ def _total_amount(cards: Sequence[BilledCard]) -> str:
     return format_nano(sum(known)) if len(known) == len(amounts) else _UNKNOWN
 
 
+def _padded(amount: str, decimals: int) -> str:
+    """With that many decimals, so that a column of amounts can be read."""
+    whole, point, fraction = amount.partition(".")
+    return f"{whole}{point}{fraction:0<{decimals}}" if point else amount
+
+
 def _sum(quantities: Sequence[int | Fraction | None]) -> int | Fraction | None:
     """Of all of them; unknown where one is."""
     known = [quantity for quantity in quantities if quantity is not None]
@@ -226,6 +247,10 @@ def _sum(quantities: Sequence[int | Fraction | None]) -> int | Fraction | None:
 
 def _counted(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(_plain, names))
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,7 @@ from domain.errors import InputError
 from domain.money import format_nano
 from domain.units import GIB
 from gputab.bill import CardAmount, LogPrices
-from gputab.log_usage import CardUsage, card_usages
+from gputab.log_usage import CardUsage, card_usages, parts
 
 _DECIMALS = 6
 
@@ -36,6 +36,17 @@ class BilledLog:
     refused: tuple[RefusedRow, ...] = ()
     notes: tuple[str, ...] = ()
     error: str | None = None
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The names of the MIG instances that are part of a card of this log, which counts for them."""
+        return parts([card.usage for card in self.cards])
+
+    @property
+    def summed(self) -> tuple[BilledCard, ...]:
+        """The cards and instances that a sum is made of."""
+        names = self.parts
+        return tuple(card for card in self.cards if card.usage.name not in names)
 
 
 def bill_log(path: Path, options: LogOptions, prices: LogPrices | None, on_progress: Progress) -> BilledLog:

@@ -37,11 +37,18 @@ def log_options(
         raise InputError("cannot use --step without --start: say when the first row was read as well")
     return LogOptions(
         zone=None if timezone is None else billing_zone(timezone),
-        start_us=None if start is None else parse_instant(start),
+        start_us=None if start is None else _start_us(start),
         step_us=None if step is None else _step_us(step),
         gpus=gpus,
         columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
     )
+
+
+def _start_us(start: str) -> int:
+    start_us = parse_instant(start)
+    if start_us < 0:
+        raise InputError(f"cannot use the start {start[:40]!r}: it is before 1970; write a later one")
+    return start_us
 
 
 def _step_us(step: str) -> int:

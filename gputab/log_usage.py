@@ -7,6 +7,7 @@ reading has no duration. Exact: microseconds, bytes and fractions in, the same o
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from domain.period import Period
 from domain.series import GPU_BUSY, GPU_MEMORY_TOTAL, GPU_MEMORY_USED
 
 _GAP_STEPS = 3
+
+# Node, UUIDs of the card and of the MIG instance, index.
+_Identity = tuple[str | None, str | None, str | None, str | None]
 
 
 class Held(NamedTuple):
@@ -26,7 +30,7 @@ class Held(NamedTuple):
     vram_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CardUsage:
     """One card of one log: from its first reading to its last, what of that is known, and what was seen.
 
@@ -52,12 +56,12 @@ class CardUsage:
         """Time from the first reading to the last."""
         return self.span.end_us - self.span.start_us
 
-    @property
+    @cached_property
     def covered_us(self) -> int:
         """Time in which some reading stands."""
         return self.covered_in_us(self.span)
 
-    @property
+    @cached_property
     def busy_us(self) -> Fraction | None:
         """Time in which some kernel ran; None where the log does not tell, and short where it does not always."""
         by_ratio: dict[int | Fraction, int] = {}
@@ -66,17 +70,17 @@ class CardUsage:
                 by_ratio[held.busy_ratio] = by_ratio.get(held.busy_ratio, 0) + held.end_us - held.start_us
         return Fraction(sum(ratio * time_us for ratio, time_us in by_ratio.items())) if self.has_busy else None
 
-    @property
+    @cached_property
     def vram_byte_us(self) -> int | None:
         """Bytes in use times microseconds; None where the log does not tell, and short where it does not always."""
         return self.vram_in_byte_us(self.span) if self.has_vram else None
 
-    @property
+    @cached_property
     def busy_unknown_us(self) -> int:
         """Covered time in which nothing says how busy the card was."""
         return sum(held.end_us - held.start_us for held in self.held if held.busy_ratio is None)
 
-    @property
+    @cached_property
     def vram_unknown_us(self) -> int:
         """Covered time in which nothing says how much memory was in use."""
         return sum(held.end_us - held.start_us for held in self.held if held.vram_bytes is None)
@@ -92,12 +96,26 @@ class CardUsage:
 
 def card_usages(rows: Iterable[LogRow]) -> list[CardUsage]:
     """The usage of each card in the rows of one log, which are in the order of the file; by index, then name."""
-    by_card: dict[LogCard, list[LogRow]] = {}
+    by_card: dict[_Identity, list[LogRow]] = {}
     for row in rows:
-        by_card.setdefault(replace(row.card, model=None), []).append(row)
-    names = _names(list(by_card))
-    usages = [_usage(names[card], of_card) for card, of_card in by_card.items()]
+        by_card.setdefault(_identity(row.card), []).append(row)
+    names = _names([of_card[0].card for of_card in by_card.values()])
+    usages = [_usage(names[of_card[0].card], of_card) for of_card in by_card.values()]
     return sorted(usages, key=lambda usage: (len(usage.name) if usage.name.isdigit() else 0, usage.name))
+
+
+def parts(usages: Sequence[CardUsage]) -> frozenset[str]:
+    """The names of the MIG instances whose card is itself among them: it uses what they use, so no sum has both."""
+    cards = {_identity(usage.card) for usage in usages if usage.card.mig_uuid is None}
+    return frozenset(usage.name for usage in usages if usage.card.mig_uuid is not None and _of_card(usage) in cards)
+
+
+def covered_by_card_us(usages: Iterable[CardUsage]) -> list[int]:
+    """For each physical card the time in which a reading of it stands, or of one of its MIG instances."""
+    held: dict[_Identity, list[Held]] = {}
+    for usage in usages:
+        held.setdefault(_of_card(usage), []).extend(usage.held)
+    return [_union_us(of_card) for of_card in held.values()]
 
 
 def _usage(name: str, rows: Sequence[LogRow]) -> CardUsage:
@@ -131,6 +149,25 @@ def _usage(name: str, rows: Sequence[LogRow]) -> CardUsage:
         vram_peak_bytes=max(used, default=None),
         vram_total_bytes=totals[-1] if totals else None,
     )
+
+
+def _identity(card: LogCard) -> _Identity:
+    """What tells cards apart: the index only where there is no UUID, since it may change."""
+    return card.node, card.gpu_uuid, card.mig_uuid, card.index if card.gpu_uuid is None else None
+
+
+def _of_card(usage: CardUsage) -> _Identity:
+    """What tells the physical card apart."""
+    return _identity(replace(usage.card, mig_uuid=None))
+
+
+def _union_us(held: Iterable[Held]) -> int:
+    """Time in which at least one of them stands."""
+    total_us = until_us = 0
+    for start_us, end_us in sorted((each.start_us, each.end_us) for each in held):
+        total_us += max(0, end_us - max(start_us, until_us))
+        until_us = max(until_us, end_us)
+    return total_us
 
 
 def _longest_step_us(steps_us: Sequence[int]) -> Fraction:

@@ -21,6 +21,8 @@ CATALOGUE_FILE = "domain/series.py"
 MONEY_PATH = (
     "domain/money.py",
     "domain/prices.py",
+    "gputab/bill.py",
+    "gputab/log_usage.py",
     "meter/charges.py",
     "meter/invoice_store.py",
     "meter/invoices.py",

@@ -49,7 +49,9 @@ def dcgm_samples(lines: Iterable[tuple[int, str]], names: frozenset[str]) -> Ite
             problem = f"a line of {len(text)} characters"
             yield DcgmSample(number, name[:_SHOWN_CHARACTERS], {}, None, None, problem)
         elif (written := _written_value(text)) is not None:
-            problem = f"{name[:_SHOWN_CHARACTERS]}: {written[:_SHOWN_CHARACTERS]!r} is no number"
+            # What stands there may be anything, and must not steer a terminal.
+            shown = "".join(each if each.isprintable() else "?" for each in name[:_SHOWN_CHARACTERS])
+            problem = f"{shown}: {written[:_SHOWN_CHARACTERS]!r} is no number"
             yield DcgmSample(number, name, _labels(text), None, None, problem)
         elif name.upper() in names:
             yield _sample(number, name, text)

@@ -92,6 +92,12 @@ class Columns:
         return [(meaning, column) for meaning, column in self.by_meaning.items() if isinstance(meaning, Series)]
 
     @property
+    def repeated(self) -> list[str]:
+        """What several columns are called of which the first is of use."""
+        names = [column.name for column in self.filled]
+        return [column.name for column in self.by_meaning.values() if names.count(column.name) > 1]
+
+    @property
     def has_values(self) -> bool:
         """Whether a row says anything of a card."""
         return bool(self.values)

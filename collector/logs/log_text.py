@@ -65,7 +65,8 @@ class LogText:
 def read_log_text(path: Path, on_progress: Progress) -> LogText:
     """The text of the file, as it is now, without a byte order mark.
 
-    UTF-16 is known by its mark; what is no UTF-8 is Latin-1. Raises InputError for what is no regular file, which is
+    UTF-16 is known by its mark; what is no UTF-8 is Latin-1. Where no line ends with a line feed, a return ends one.
+    Raises InputError for what is no regular file, which is
     not opened, cannot be read, is empty or above `BYTES_MAX`, or holds no text.
     """
     try:
@@ -87,7 +88,8 @@ def read_log_text(path: Path, on_progress: Progress) -> LogText:
         raise InputError(f"cannot read the log {str(path)!r}: {error}; check the path") from error
     if not content.strip():
         raise InputError(f"cannot read the log {str(path)!r}: it is empty; give one that holds readings")
-    return LogText(path, _decode(path, content), on_progress)
+    text = _decode(path, content)
+    return LogText(path, text if "\n" in text else text.replace("\r", "\n"), on_progress)
 
 
 def _decode(path: Path, content: bytes) -> str:

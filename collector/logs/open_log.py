@@ -10,6 +10,7 @@ from collector.logs.log_text import LogText, Progress, read_log_text
 from collector.logs.query_csv import is_query_csv, read_query_csv
 from collector.logs.smi_table import is_smi_table, read_smi_table
 from domain.errors import InputError
+from domain.period import CALENDAR_END_US
 
 
 class LogReader(NamedTuple):
@@ -40,12 +41,17 @@ def open_log(path: Path, options: LogOptions, on_progress: Progress = _ignore) -
     """The log in the file, with at least one reading, by the reader that knows its content.
 
     `on_progress` is told the characters gone through, and how many there are. Raises InputError, one line with the
-    remedy, for a file that cannot be read, is in no known format, needs an option to be understood, or holds no
-    reading.
+    remedy, for a file that cannot be read, is in no known format, needs an option to be understood, holds no reading,
+    or one that no calendar has a day for.
     """
     text = read_log_text(path, on_progress)
     log = _reader_of(text, options).read(text, options)
     if log.rows:
+        if max(row.time_us for row in log.rows) >= CALENDAR_END_US:
+            raise InputError(
+                f"cannot read the log {str(path)!r}: its times go beyond the year 9999; check them, or --start and "
+                "--step"
+            )
         return log
     if not log.refused:
         raise InputError(f"cannot read the log {str(path)!r}: it holds no reading; let it run for longer")

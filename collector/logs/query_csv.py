@@ -16,13 +16,15 @@ from domain.errors import InputError
 
 # How far the header may be from the first row: above it some write what they ran.
 _FIRST_ROWS = 50
+# What spreadsheets put between cells where a comma stands in numbers.
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}
 _EXAMPLE = ("timestamp", "index", "utilization.gpu", "memory.used")
 
 
 def is_query_csv(text: LogText) -> bool:
-    """Whether one of the first rows is a header, or looks like a row of readings."""
+    """Whether one of the first rows is a header, whatever stands between its cells, or looks like a row of readings."""
     rows = [_cells(line) for line in text.first_lines(_FIRST_ROWS)]
-    return any(read_header(cells) or looks_like_reading(cells) for cells in rows)
+    return _other_separator(text) is not None or any(read_header(cells) or looks_like_reading(cells) for cells in rows)
 
 
 def read_query_csv(text: LogText, options: LogOptions) -> Log:
@@ -30,7 +32,7 @@ def read_query_csv(text: LogText, options: LogOptions) -> Log:
 
     A header is no reading and not refused, wherever it stands; one with other names holds from there on. Blank lines
     are no rows. Raises InputError, naming the option that is needed, where the text does not say when its rows were
-    read, of which card, or what its columns are.
+    read, of which card, or what its columns are, and where its cells are apart by something else than commas.
     """
     return _QueryCsv(text, options).log()
 
@@ -68,6 +70,11 @@ class _QueryCsv:
 
     def _first_columns(self) -> Columns | None:
         """The columns before the first header; None where there is one to come."""
+        if (separator := _other_separator(self._text)) is not None:
+            raise InputError(
+                f"cannot read the log {self._path!r}: its cells are apart by {separator}; save it with commas, and "
+                "with points in its numbers"
+            )
         if self._options.columns is not None:
             return named_columns(self._options.columns)
         rows = [_cells(line) for line in self._text.first_lines(_FIRST_ROWS)]
@@ -101,6 +108,9 @@ class _QueryCsv:
                     "utilization.gpu and memory.used, or name the columns with --columns"
                 )
             self._reader = RowReader(columns, self._times)
+            self._notes += [
+                f"several of its columns are called {name!r}: the first counts" for name in columns.repeated
+            ]
         return columns is not None
 
     def _read(self, row: CsvRow) -> None:
@@ -138,5 +148,16 @@ class _QueryCsv:
             self._notes.append(self._times.guess)
 
 
-def _cells(line: str) -> tuple[str, ...]:
-    return tuple(cell.strip() for cell in line.split(","))
+def _cells(line: str, separator: str = ",") -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in line.split(separator))
+
+
+def _other_separator(text: LogText) -> str | None:
+    """What stands between the cells of a header in place of commas; None where commas do, or there is no header."""
+    lines = text.first_lines(_FIRST_ROWS)
+    if any(read_header(_cells(line)) for line in lines):
+        return None
+    for separator, name in _OTHER_SEPARATORS.items():
+        if any(separator in line and read_header(_cells(line, separator)) for line in lines):
+            return name
+    return None

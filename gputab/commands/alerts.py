@@ -27,7 +27,7 @@ from machine.programs import ALERTMANAGER, VMALERT, VMALERT_TOOL, Program, find_
 from settings.gputab import Settings
 from victoriametrics import vmalert as vmalert_launcher
 
-app = typer.Typer(help="VRAM watermark alerts: rules, servers, and pages to on-call.", no_args_is_help=True)
+app = typer.Typer(help="VRAM watermark alerts: rules, servers, pages.", no_args_is_help=True)
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 _RECEIVER_PORT = urlsplit(DEFAULT_WEBHOOK).port or 0

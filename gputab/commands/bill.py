@@ -2,22 +2,20 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from domain.errors import InputError
 from gputab import composition
 from gputab.bill import LogPrices, book_prices, flat_prices
 from gputab.bill_table import print_bill, remarks
-from gputab.billed_log import BilledLog, as_json, bill_log
+from gputab.billed_log import BilledLog, as_json, bill_log, names_of
 from gputab.log_options import Columns, Gpus, Start, Step, Timezone, log_options
 from gputab.output import Format, OutputFormat, say
+from gputab.progress import progress_bar
 from meter.price_book import read_price_book
 
 
@@ -35,26 +33,31 @@ def bill(
     currency: Annotated[str | None, typer.Option(help="of these two prices, by its ISO 4217 code")] = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Usage and cost of each card in logs of nvidia-smi, without a server or a database.
+    """Usage and cost of the cards in a log.
 
-    Reads what 'nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1' writes, with any
-    columns in any order, and what plain 'nvidia-smi' prints in a loop. A reading stands until the next one of its
-    card; a step of more than three times the usual one is a gap, which costs nothing. A card costs its covered time at
-    the GPU price, and the memory that was in use at the VRAM price.
+    Needs no server and no database. Reads what 'nvidia-smi
+    --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1' writes, with any columns in any order,
+    what plain 'nvidia-smi' prints in a loop, and saved pages of dcgm-exporter. A reading stands until the next one of
+    its card; a step of more than three times the usual one is a gap, which costs nothing. A card costs its covered
+    time at the GPU price, and the memory that was in use at the VRAM price.
     """
     options = log_options(timezone, start, step, gpus, columns)
+    for path, times in Counter(logs).items():
+        if times > 1:
+            raise InputError(f"cannot bill the log {str(path)!r} {times} times: name it once")
     priced = _prices(prices, sku, gpu_hour, vram_gib_hour, currency)
     billed = []
     for path in logs:
-        with _progress(path) as on_progress:
+        with progress_bar(f"reading {path.name}") as on_progress:
             billed.append(bill_log(path, options, priced, on_progress))
     currency = priced.book.currency if priced else None
     if output is OutputFormat.JSON:
         json.dump(as_json(billed, currency), sys.stdout, indent=1)
         sys.stdout.write("\n")
+        names = names_of(logs)
         for log in billed:
             for line in remarks(log):
-                say(f"{log.path.name!r}: {line}")
+                say(f"{names[log.path]!r}: {line}")
     else:
         print_bill([log for log in billed if log.error is None], currency)
     if priced is not None and priced.unpriced:
@@ -82,13 +85,3 @@ def _prices(
         raise InputError("cannot use --prices beside --gpu-hour or --vram-gib-hour: give the one or the others")
     skus = composition.sku_table(composition.settings())
     return book_prices(read_price_book(book, skus), skus, sku)
-
-
-@contextmanager
-def _progress(path: Path) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal."""
-    console = Console(stderr=True)
-    bar = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*bar, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"reading {path.name}", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,14 +1,11 @@
 """`gputab replay`: logs of other tools into the store."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from collector.imports.log_samples import CardNames, LogSamples
 from collector.imports.replay import replay as replay_log
@@ -24,6 +21,7 @@ from gputab.billed_log import names_of
 from gputab.commands.samples import ReaderSamples
 from gputab.log_options import Columns, Gpus, Start, Step, Timezone, log_options
 from gputab.output import Format, OutputFormat, print_rows, say
+from gputab.progress import counted, progress_bar
 from gputab.whole_numbers import whole_option
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
@@ -61,11 +59,12 @@ def replay(
     ] = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Send logs to VictoriaMetrics as if their cards were read now, and check that all of it was kept.
+    """Send logs of cards to VictoriaMetrics.
 
-    Reads what 'gputab bill' reads. Every reading is put on whole seconds, once for each that it stands for; finer
-    steps are merged: the mean of ratios, the most memory, the last of counters. A card of which nobody tells the UUID
-    is called NODE/INDEX. Rows that cannot be used are told and left out. The same log twice changes nothing.
+    Reads what 'gputab bill' reads, and checks that all of it was kept. Every reading is put on whole seconds, once for
+    each that it stands for; finer steps are merged: the mean of ratios, the most memory, the last of counters. A card
+    of which nobody tells the UUID is called NODE/INDEX. Rows that cannot be used are told and left out. The same log
+    twice changes nothing.
     """
     options = log_options(timezone, start, step, gpus, columns)
     names = CardNames(node if node is None else check_name("node", node), _gpu_uuids(gpu or []))
@@ -77,8 +76,8 @@ def replay(
         check_store = partial(check_flags, config.victoriametrics_url)
         for path in logs:
             try:
-                log = _read(path, options, names)
-                with _progress(f"replaying {shown[path]}") as on_progress:
+                log = _read(path, shown[path], options, names)
+                with progress_bar(f"replaying {shown[path]}") as on_progress:
                     done = replay_log(
                         log,
                         pusher,
@@ -86,7 +85,7 @@ def replay(
                         ReaderSamples(reader),
                         check_store,
                         hold_s=hold,
-                        advance=_counted(on_progress, _PASSES * len(log)),
+                        advance=counted(on_progress, _PASSES * len(log)),
                     )
             except (InputError, ConflictError) as error:
                 # What the store says of its samples does not name the file that they are of.
@@ -95,7 +94,8 @@ def replay(
                 continue
             _tell(shown[path], log, done)
             rows.append(_row(shown[path], log, done))
-    print_rows(rows, _HEADINGS, output)
+    if rows or output is OutputFormat.JSON:
+        print_rows(rows, _HEADINGS, output)
     if rows:
         say("readings were put on whole seconds, where 'gputab bill' takes a log's own times: the two may differ")
     for message in errors:
@@ -114,11 +114,11 @@ def _gpu_uuids(told: list[str]) -> Mapping[str, str]:
     return found
 
 
-def _read(path: Path, options: LogOptions, names: CardNames) -> LogSamples:
-    with _progress(f"reading {path.name}") as on_progress:
+def _read(path: Path, name: str, options: LogOptions, names: CardNames) -> LogSamples:
+    with progress_bar(f"reading {name}") as on_progress:
         log = open_log(path, options, on_progress)
     for note in log.notes:
-        say(f"{path.name}: {note}")
+        say(f"{name}: {note}")
     return LogSamples(path, log, names)
 
 
@@ -151,24 +151,3 @@ def _row(name: str, log: LogSamples, done: ImportReport) -> dict[str, Any]:
         "from": format_instant(done.start_s * MICROSECONDS),
         "to": format_instant(done.end_s * MICROSECONDS),
     }
-
-
-def _counted(on_progress: Callable[[int, int], None], total: int) -> Callable[[int], None]:
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done
-        done += count
-        on_progress(done, total)
-
-    return advance
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr where that is a terminal; it is told what is done, and how much there is."""
-    console = Console(stderr=True)
-    bar = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*bar, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,14 +1,11 @@
 """`gputab samples`: logs of samples into the store."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from collector.imports.sample_import import import_samples
 from domain.clock import MICROSECONDS
@@ -17,6 +14,7 @@ from domain.period import HOUR_US, format_instant
 from domain.series import Series
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
+from gputab.progress import counted, progress_bar
 from gputab.whole_numbers import whole_option
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
@@ -25,6 +23,8 @@ from victoriametrics.selectors import Selector
 
 app = typer.Typer(help="Import logs of samples.", no_args_is_help=True)
 
+# Read twice: once to look at it, once to send it.
+_PASSES = 2
 _HEADINGS = {
     "rows": "rows",
     "samples": "samples",
@@ -53,12 +53,14 @@ def import_file(
     """
     config = composition.settings()
     check_store = partial(check_flags, config.victoriametrics_url)
+    characters = _characters(file)
     with (
         Pusher(config.victoriametrics_url) as pusher,
         Reader(config.victoriametrics_url) as reader,
-        _progress(file) as advance,
+        progress_bar(f"importing {file.name}") as on_progress,
     ):
         stored = ReaderSamples(reader)
+        advance = counted(on_progress, _PASSES * characters)
         done = import_samples(file, pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance)
     row = {
         "rows": done.rows,
@@ -97,15 +99,8 @@ class ReaderSamples:
         return dict(frame.select("second_s", "value").iter_rows())
 
 
-@contextmanager
-def _progress(file: Path) -> Iterator[Callable[[int], None]]:
-    """A bar over both passes, on stderr where that is a terminal."""
+def _characters(file: Path) -> int:
     try:
-        characters = file.stat().st_size
+        return file.stat().st_size
     except OSError as error:
         raise InputError(f"cannot read the samples {str(file)!r}: {error.strerror}; check the path") from error
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"importing {file.name}", total=2 * characters)
-        yield lambda count: progress.advance(task, count)

@@ -102,14 +102,16 @@ class _Page(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.requests.append(self.path)
         self.server.go_on.wait()
+        # Whoever has an empty answer may set the next one before this one is through.
+        body = self.server.body
         self.send_response(self.server.status)
-        self.send_header("Content-Length", str(len(self.server.body)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         try:
-            self.wfile.write(self.server.body[:-1])
+            self.wfile.write(body[:-1])
             self.wfile.flush()
             self.server.before_the_end()
-            self.wfile.write(self.server.body[-1:])
+            self.wfile.write(body[-1:])
             self.wfile.flush()
         except ConnectionError:
             # Whoever asked has given up.

@@ -123,6 +123,8 @@ def test_files_of_one_name_are_told_apart(gputab: Gputab, place: Path) -> None:
         (place / folder / "gpu.csv").write_text("\n".join([HEADER, row(0), row(1)]), "utf-8")
     data = gputab("bill", "a/gpu.csv", "b/gpu.csv", "--format", "json").data
     assert [file["file"] for file in data["files"]] == ["a/gpu.csv", "b/gpu.csv"]
+    shown = gputab("bill", "a/gpu.csv", "b/gpu.csv").out.splitlines()
+    assert [line for line in shown if line.endswith("gpu.csv")] == ["a/gpu.csv", "b/gpu.csv"]
 
 
 def workbook() -> bytes:
@@ -174,6 +176,7 @@ def test_what_is_no_file_is_not_waited_for(gputab: Gputab, place: Path) -> None:
         (("--step", "1"), "cannot use --step without --start"),
         (("--start", "0", "--step", "0"), "cannot use the step '0'"),
         (("--start", "0", "--step", "1e3"), "cannot use the step '1e3'"),
+        (("--start", "-1"), "cannot use the start '-1': it is before 1970"),
         (("--start", "yesterday"), "cannot read 'yesterday' as a time"),
         (("--start", "2026-01-01T00:00:00"), "cannot use the naive time"),
         (("--timezone", "Mars/Olympus"), "cannot find the time zone 'Mars/Olympus'"),

@@ -108,6 +108,12 @@ def test_cards_are_called_by_what_tells_them_apart() -> None:
     assert names([LogCard("0", model="GPU"), LogCard("0", model="NVIDIA L4")]) == ["0"]
 
 
+def test_a_card_is_its_uuid_whatever_its_index() -> None:
+    """After a restart the driver may count the cards anew."""
+    log = [LogRow(second, second * SECOND_US, LogCard(str(second // 2), "GPU-a"), {}) for second in range(4)]
+    assert (usage(log).name, usage(log).covered_us) == ("0", 3 * SECOND_US)
+
+
 def names(cards: Sequence[LogCard]) -> list[str]:
     return [found.name for found in card_usages([LogRow(1, 0, card, {}) for card in cards])]
 

@@ -27,7 +27,7 @@ Gputab = Callable[..., Any]
 
 START = "2026-09-21T14:13:30Z"
 START_S = 1_790_000_010
-SMI_LOGS = DATA / "nvidia-smi-series"
+SMI_LOGS, SMI_TABLES = DATA / "nvidia-smi-series", DATA / "nvidia-smi-tables"
 EVERYTHING = (
     *(GPU_BUSY, GPU_MEMORY_USED, GPU_MEMORY_TOTAL, GPU_POWER, GPU_TEMPERATURE),
     *(GPU_INFO, COLLECTOR_COMPLETE_UNTIL),
@@ -147,6 +147,7 @@ def test_of_several_logs_the_good_ones_are_sent_and_the_others_told(
     (place / "words.txt").write_text("nothing to see here\n", "utf-8")
     (place / "ahead.csv").write_text(_smi_log(place, "copy.csv").read_text("utf-8").replace("2026/", "2096/"), "utf-8")
 
+    assert gputab("replay", "words.txt", "--node", unique_node).out == ""
     done = gputab("replay", "words.txt", "ahead.csv", "smi.csv", "--node", unique_node, "--format", "json")
 
     assert done.code == 2
@@ -221,6 +222,35 @@ def test_a_real_log_replayed_twice_is_in_the_store_once(
     assert row["rows"] + _replaced(first.err) == sum(card["n"] for card in cards.values())
     samples = kept.filter(~kept["series"].is_in((GPU_INFO.name, COLLECTOR_COMPLETE_UNTIL.name)))
     assert samples["gpu_uuid"].n_unique() == len(cards)
+
+
+@pytest.mark.skipif(not SMI_TABLES.exists(), reason="shared data is not beside the checkout")
+@pytest.mark.parametrize(
+    ("name", "cards", "snapshots"),
+    [
+        ("t1_l40s_60s_then_burst.log", 1, 43),
+        ("t3_a5000x4_offload.log", 4, 123),
+        ("t4_rtx3060l_subsecond.log", 1, 47),
+    ],
+)
+def test_real_tables_replayed_twice_are_in_the_store_once(
+    gputab: Gputab, reader: Reader, unique_node: str, name: str, cards: int, snapshots: int
+) -> None:
+    """Several snapshots of a second are one reading, the last; `snapshots` are the seconds that have one."""
+    words = ["replay", str(SMI_TABLES / name), "--node", unique_node, "--format", "json"]
+    of_node = Selector(EVERYTHING, {"node": unique_node})
+
+    first = gputab(*words)
+    assert first.code == 0, first.err
+    kept = reader.export(of_node, 0, START_S * 2).frame
+    again = gputab(*words)
+
+    assert (again.code, again.data) == (0, first.data)
+    assert reader.export(of_node, 0, START_S * 2).frame.equals(kept)
+    (row,) = first.data["rows"]
+    assert row["rows"] == cards * snapshots
+    used = kept.filter(kept["series"] == GPU_MEMORY_USED.name)
+    assert (used["gpu_uuid"].n_unique(), used.height) == (cards, row["samples"] // 5)
 
 
 def _replaced(said: str) -> int:

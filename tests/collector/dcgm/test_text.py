@@ -58,6 +58,12 @@ def test_words_in_a_field_that_nobody_looks_for_are_told_and_its_numbers_are_not
     assert (bad.line, bad.value) == (1, None)
 
 
+def test_what_no_field_is_called_does_not_steer_the_terminal_that_it_is_told_on() -> None:
+    (bad,) = read_samples("\x1b[31mDCGM\x07 ERROR\n")
+
+    assert bad.problem == "?[31mDCGM?: 'ERROR' is no number"
+
+
 @pytest.mark.parametrize("pod", ['a"b', 'a",b="c', "a\\", 'a"}', "a\\x"])
 def test_labels_that_are_not_escaped_cost_their_line_or_their_text_and_nothing_else(pod: str) -> None:
     """dcgm-exporter writes labels as they are: a pod's label with a quote makes its line unreadable."""

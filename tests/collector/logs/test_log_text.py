@@ -42,6 +42,12 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
     assert list(read_log_text(file, ignore).lines()) == [(1, "a"), (2, ""), (3, "b\x0bc\u2028d\x85e\rf"), (4, "g")]
 
 
+def test_a_return_alone_ends_lines_where_nothing_else_does(tmp_path: Path) -> None:
+    file = tmp_path / "gpu.csv"
+    file.write_bytes(b"a\rb\r\rc")
+    assert list(read_log_text(file, ignore).lines()) == [(1, "a"), (2, "b"), (3, ""), (4, "c")]
+
+
 def test_the_first_lines_are_those_that_say_something(tmp_path: Path) -> None:
     file = tmp_path / "gpu.csv"
     file.write_text("\n  \na \n\nb\nc\n")

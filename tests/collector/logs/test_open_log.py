@@ -29,6 +29,19 @@ def test_who_names_its_columns_says_that_it_is_a_csv(read_log: ReadLog) -> None:
     assert [row.line for row in log.rows] == [2, 3]
 
 
+@pytest.mark.parametrize(
+    ("text", "step_us"),
+    [
+        ("utilization.gpu\n" + "5\n" * 300, 40 * 366 * 86_400 * 10**6),
+        ('DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1"} 40 99999999999999999\n', None),
+    ],
+    ids=["steps", "its own time"],
+)
+def test_times_that_no_calendar_has_are_refused(read_log: ReadLog, text: str, step_us: int | None) -> None:
+    with pytest.raises(InputError, match="its times go beyond the year 9999; check them, or --start and --step"):
+        read_log(content=text.encode(), start_us=0, step_us=step_us)
+
+
 def test_every_format_is_known_by_one_reader_only() -> None:
     names = [reader.name for reader in READERS]
     assert len(set(names)) == len(names)

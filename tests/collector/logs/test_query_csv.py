@@ -86,6 +86,28 @@ def test_what_stands_above_the_header_is_refused(read_log: ReadLog) -> None:
     assert seconds(log) == [0]
 
 
+@pytest.mark.parametrize(("separator", "name"), [("; ", "semicolons"), ("\t", "tabs")])
+@pytest.mark.parametrize("columns", [None, ("timestamp", "-", "-", "memory.used")])
+def test_cells_that_are_not_apart_by_commas_are_refused(
+    read_log: ReadLog, separator: str, name: str, columns: tuple[str, ...] | None
+) -> None:
+    """With decimal commas its rows have as many cells as somebody likes to name, and none is what it seems."""
+    rows = [f"2026/01/01 00:00:0{second},000{separator}0{separator}50,5 %{separator}1.024,0 MiB" for second in range(5)]
+    with pytest.raises(InputError, match=f"its cells are apart by {name}; save it with commas, and with points"):
+        read_log(HEADER.replace(", ", separator), *rows, columns=columns)
+
+
+def test_words_with_semicolons_above_a_header_with_commas_are_no_header(read_log: ReadLog) -> None:
+    assert seconds(read_log("timestamp; utilization.gpu", HEADER, row(0))) == [0]
+
+
+def test_of_columns_with_one_name_the_first_counts_and_that_is_told(read_log: ReadLog) -> None:
+    header = "timestamp, utilization.gpu [%], utilization.gpu [%]"
+    log = read_log(header, "2025/01/01 00:00:00, 5 %, 90 %", header, "2025/01/01 00:00:01, 5 %, 90 %")
+    assert [each.values[GPU_BUSY] for each in log.rows] == [Fraction(1, 20)] * 2
+    assert log.notes == ("several of its columns are called 'utilization.gpu [%]': the first counts",)
+
+
 def test_more_memory_in_use_than_there_is_is_no_reading(read_log: ReadLog) -> None:
     header = "timestamp, memory.used [MiB], memory.total [MiB]"
     log = read_log(header, "2025/01/01 00:00:00, 9 MiB, 8 MiB", "2025/01/01 00:00:01, 8 MiB, 8 MiB")
