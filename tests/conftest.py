@@ -1,5 +1,6 @@
 """What several folders' tests share: a real VictoriaMetrics, both databases, and names nobody else uses."""
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from hypothesis import settings
 
 from domain.errors import UnavailableError
 from machine.process import free_port
-from machine.programs import VICTORIA_METRICS, find_program
+from machine.programs import ALERTMANAGER, VICTORIA_METRICS, VMALERT, Program, find_program
 from store.database import Database
 from store.migrate import upgrade
 from tests.databases import Databases, SqliteFiles
@@ -34,12 +35,36 @@ def _interruptible() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session")
-def victoriametrics_binary() -> Path:
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_of_the_shell() -> Iterator[None]:
+    """A test runs on its own settings, whatever the person who runs it has set."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
+            patch.delenv(name)
+        yield
+
+
+def found(program: Program) -> Path:
+    """The program, where this machine has it or can have it; else the test that asks is skipped, with the reason."""
     try:
-        return find_program(VICTORIA_METRICS, explicit=None, cache_folder=PROGRAMS, progress=print).path
+        return find_program(program, explicit=None, cache_folder=PROGRAMS, progress=print).path
     except UnavailableError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def victoriametrics_binary() -> Path:
+    return found(VICTORIA_METRICS)
+
+
+@pytest.fixture(scope="session")
+def vmalert_binary() -> Path:
+    return found(VMALERT)
+
+
+@pytest.fixture(scope="session")
+def alertmanager_binary() -> Path:
+    return found(ALERTMANAGER)
 
 
 @pytest.fixture(scope="session")

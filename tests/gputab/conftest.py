@@ -68,18 +68,20 @@ def template(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> 
     """A ledger made by commands once, to be copied."""
     folder = tmp_path_factory.mktemp("template")
     (folder / "retail.yaml").write_text(BOOK, "utf-8")
-    with databases.empty() as url, pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
-            patch.delenv(name)
-        patch.setenv("GPUTAB_DATABASE_URL", url)
-        patch.chdir(folder)
-        for words in (
-            "db upgrade",
-            "tenant create acme --currency CNY --zone Asia/Shanghai --project vision",
-            "prices load retail.yaml",
-            "tenant assign acme retail --from 2026-01-01T00:00:00Z",
-        ):
-            assert run(words.split()) == 0
+    with databases.empty() as url:
+        # The settings of the session are nobody else's.
+        with pytest.MonkeyPatch.context() as patch:
+            for name in [name for name in os.environ if name.upper().startswith("GPUTAB_")]:
+                patch.delenv(name)
+            patch.setenv("GPUTAB_DATABASE_URL", url)
+            patch.chdir(folder)
+            for words in (
+                "db upgrade",
+                "tenant create acme --currency CNY --zone Asia/Shanghai --project vision",
+                "prices load retail.yaml",
+                "tenant assign acme retail --from 2026-01-01T00:00:00Z",
+            ):
+                assert run(words.split()) == 0
         yield url
 
 

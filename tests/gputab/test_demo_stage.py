@@ -21,11 +21,18 @@ NOW_US = 1_796_000_000_000_000
 
 
 @pytest.fixture
-def stage_on(place: Path, victoriametrics_binary: Path) -> Callable[..., Stage]:
+def stage_on(
+    place: Path, victoriametrics_binary: Path, vmalert_binary: Path, alertmanager_binary: Path
+) -> Callable[..., Stage]:
     """Prepares the demo in an empty working directory, over the settings given."""
 
     def prepared(**settings: str) -> Stage:
-        base = load_settings(victoriametrics_binary=victoriametrics_binary, **settings)
+        base = load_settings(
+            victoriametrics_binary=victoriametrics_binary,
+            vmalert_binary=vmalert_binary,
+            alertmanager_binary=alertmanager_binary,
+            **settings,
+        )
         return prepare(base, TENANTS, ["n1"], NOW_US, lambda _: None)
 
     return prepared
@@ -79,5 +86,9 @@ def test_the_demo_keeps_its_evidence_to_itself(
     monkeypatch.setenv("GPUTAB_EVIDENCE_DIR", str(place / "evidence"))
     stage = stage_on()
     assert stage.settings.evidence_path.is_relative_to(stage.folder)
-    environments = [program.environment for program in programs(stage, {"n1": []}, "http://127.0.0.1:9/alerts") if program.environment]
+    environments = [
+        program.environment
+        for program in programs(stage, {"n1": []}, "http://127.0.0.1:9/alerts")
+        if program.environment
+    ]
     assert {each["GPUTAB_EVIDENCE_DIR"] for each in environments} == {str(stage.settings.evidence_path)}

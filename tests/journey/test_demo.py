@@ -27,10 +27,18 @@ pytestmark = pytest.mark.xdist_group("demo")
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path, victoriametrics_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_folder(
+    tmp_path: Path,
+    victoriametrics_binary: Path,
+    vmalert_binary: Path,
+    alertmanager_binary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     """An empty folder to run the demo in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_BINARY", str(victoriametrics_binary))
+    monkeypatch.setenv("GPUTAB_VMALERT_BINARY", str(vmalert_binary))
+    monkeypatch.setenv("GPUTAB_ALERTMANAGER_BINARY", str(alertmanager_binary))
     return tmp_path
 
 
