@@ -2,6 +2,9 @@
 
 What is known of a card is asked for when its alert is evaluated, as of its last reading: a card that fell silent is
 shown as it was last seen.
+
+vmalert writes every text of every alert anew at each evaluation, one query after the other: with 500 full cards each
+query more is 1,500 of them. So `$value` is put to use, which is how full the card is, or 0 of one that is silent.
 """
 
 from domain.series import GPU_INFO, GPU_MEMORY_USED, GRANT_INFO, MIG_INFO, Series
@@ -15,7 +18,7 @@ REMEMBERED = "24h"
 _DESCRIBED = "1h"
 # The allocator says every 5 s who holds what.
 _GRANTED = "1m"
-_LAST_READING = f"tlast_over_time({GPU_MEMORY_USED.name}{{%s}}"
+_LAST_READING = f"tlast_over_time({GPU_MEMORY_USED.name}{{%s}}[{REMEMBERED}])"
 _NAME = '{{ $labels.node }}/{{ with $info }}{{ . | first | label "index" }}{{ else }}{{ $labels.gpu_uuid }}{{ end }}'
 
 
@@ -28,68 +31,73 @@ def card_description(since: str) -> str:
     """Lines of `name: value`: the card, who is on it, how much of it is used, since when.
 
     A card's line names its MIG instance where the alert is of one. Tenants are all those with an open grant there.
-    `since` is a query for an epoch second, with %s for the labels of the card.
+    `since` is what `above_since` or `silent_since` writes.
     """
-    then = "@ %[2]s"
+    then = "%[2]s"
     used = f"max_over_time({GPU_MEMORY_USED.name}{{%[1]s}}[{FRESH}] {then})"
     # Of a card that is cut into MIG instances, everyone who holds one.
     granted = f"last_over_time({GRANT_INFO.name}{{gpu_uuid=%q,mig_uuid=~%q}}[{_GRANTED}]) == 1"
     return (
         f"{_card()}"
-        f"{_let('profile', _described(MIG_INFO), '$device $second')}"
+        '{{ $profile := "" }}{{ if $labels.mig_uuid }}'
+        f"{{{{ $profile = {_query(_described(MIG_INFO), '$device $then')} }}}}{{{{ end -}}}}\n"
         f"{_let('tenants', f'count by (tenant) ({granted})', '$labels.gpu_uuid (or $labels.mig_uuid `.*`)')}"
-        f"{_let('used', used, '$device $second')}"
-        f"{_let('usable', usable_bytes('%[1]s', FRESH, then), '$device $second')}"
-        f"{_let('ratio', used_ratio('%[1]s', FRESH, then), '$device $second')}"
-        f"{_let('since', since, '$device')}"
+        f"{_let('used', used, '$device $then')}"
+        f"{_let('usable', usable_bytes('%[1]s', FRESH, then), '$device $then')}"
+        '{{ $ratio := "" }}{{ if not $value }}'
+        f"{{{{ $ratio = {_query(used_ratio('%[1]s', FRESH, then), '$device $then')} }}}}{{{{ end -}}}}\n"
+        f"{since}"
         f'card: {_NAME}{{{{ with $info }}}}, {{{{ . | first | label "model" }}}}{{{{ end }}}}'
         ", {{ $labels.gpu_uuid }}{{ if $labels.mig_uuid }}, MIG "
         '{{ with $profile }}{{ . | first | label "profile" }} {{ end }}{{ $labels.mig_uuid }}{{ end }}\n'
         "tenant: {{ range $number, $tenant := $tenants }}{{ if $number }}, {{ end }}"
         '{{ $tenant | label "tenant" }}{{ else }}no grant known{{ end }}\n'
         f"used: {_first('$used', 'humanize1024')}B of {_first('$usable', 'humanize1024')}B"
-        f" ({_first('$ratio', 'humanizePercentage')})\n"
+        " ({{ if $value }}{{ $value | humanizePercentage }}"
+        f"{{{{ else }}}}{_first('$ratio', 'humanizePercentage')}{{{{ end }}}})\n"
         'since: {{ with $since }}{{ (. | first | value | toTime).UTC.Format "2006-01-02 15:04:05" }} UTC'
         "{{ else }}just now{{ end }}\n"
     )
 
 
 def above_since(alert: str) -> str:
-    """The query for the epoch second at which a card of the alert crossed the mark; %s is the card."""
+    """What finds the epoch second at which a card of the alert crossed the mark."""
     # vmalert 1.112 has the present for its own `$activeAt`.
-    return f"min(ALERTS_FOR_STATE{{alertname='{alert}',%s}})"
+    return _let("since", f"min(ALERTS_FOR_STATE{{alertname='{alert}',%s}})", "$device")
 
 
 def silent_since() -> str:
-    """The query for the epoch second of the last reading of a card, which is %s."""
-    return f"{_LAST_READING}[{REMEMBERED}])"
+    """What finds the epoch second of the last reading of a card that is silent."""
+    return "{{ $since := $seen -}}\n"
 
 
 def _card() -> str:
-    """Sets what every text needs: the labels of the card, of its device, its last second and what is known of it."""
-    second = (
-        f'{{{{ $seen := query (printf "{_LAST_READING}[{FRESH}])" $device) -}}}}\n'
-        # A day of readings is only read of a card that is silent.
-        f'{{{{ if not $seen }}}}{{{{ $seen = query (printf "{_LAST_READING}[{REMEMBERED}])" $device) }}}}'
-        "{{ end -}}\n"
-        '{{ $second := "0" }}{{ with $seen }}{{ $second = . | first | value | printf "%.0f" }}{{ end -}}\n'
-    )
+    """Sets what every text needs: the labels of the card, of its device, and what is known of it.
+
+    Of one that is silent, also when it was last seen, and `$then`, which says so in a query.
+    """
     return (
         '{{ $card := printf "node=%q,gpu_uuid=%q" $labels.node $labels.gpu_uuid -}}\n'
         # A label that is not there reads as empty, and so selects the card itself.
         '{{ $device := printf "%s,mig_uuid=%q" $card (or $labels.mig_uuid "") -}}\n'
-        f"{second}"
-        f"{_let('info', _described(GPU_INFO), '$card $second')}"
+        '{{ $seen := "" }}{{ $then := "" }}{{ if not $value }}'
+        f"{{{{ $seen = {_query(_LAST_READING, '$device')} }}}}"
+        '{{ with $seen }}{{ $then = . | first | value | printf "@ %.0f" }}{{ end }}{{ end -}}\n'
+        f"{_let('info', _described(GPU_INFO), '$card $then')}"
     )
 
 
 def _described(info: Series) -> str:
-    """The query for what was last said of a device, %s, up to a second, the other %s; the latest first."""
-    return f"sort_desc(tlast_over_time({info.name}{{%s}}[{_DESCRIBED}] @ %s))"
+    """The query for what was last said of a device, the first %s, until then, the other %s; the latest first."""
+    return f"sort_desc(tlast_over_time({info.name}{{%s}}[{_DESCRIBED}] %s))"
 
 
 def _let(name: str, query: str, arguments: str) -> str:
-    return f'{{{{ ${name} := query (printf "{query}" {arguments}) -}}}}\n'
+    return f"{{{{ ${name} := {_query(query, arguments)} -}}}}\n"
+
+
+def _query(query: str, arguments: str) -> str:
+    return f'query (printf "{query}" {arguments})'
 
 
 def _first(answer: str, form: str) -> str:

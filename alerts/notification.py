@@ -2,24 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from domain.errors import InputError
 
-# A card's group has a handful of alerts of some 3 kB.
-BODY_LIMIT_BYTES = 2**20
+# A card's group has a handful of alerts of some 3 kB; those of a rule without cards, however many, are one group.
+BODY_LIMIT_BYTES = 2**24
 ALERT_NAME_LABEL = "alertname"
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Name = Annotated[str, StringConstraints(max_length=1_000)]
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert of a notification. `is_firing` is false where Alertmanager calls it resolved, for whatever reason."""
+    """One alert of a notification. `is_firing` is false where Alertmanager calls it resolved, for whatever reason.
+
+    `started_us` is when it began to fire; of one that fires again after it ended, the latest time.
+    """
 
     is_firing: bool
+    started_us: int
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
@@ -55,4 +61,12 @@ def read_notification(body: bytes) -> list[Alert]:
         raise InputError(
             f"cannot read the notification: {place}: {first['msg']}; send what Alertmanager's webhook sends (version 4)"
         ) from error
-    return [Alert(alert.status == "firing", alert.labels, alert.annotations) for alert in parsed.alerts]
+    return [
+        Alert(
+            alert.status == "firing",
+            (alert.started - _EPOCH) // timedelta(microseconds=1),
+            alert.labels,
+            alert.annotations,
+        )
+        for alert in parsed.alerts
+    ]

@@ -11,6 +11,7 @@ from alerts.verdicts import Verdict
 
 _COLOURS = {"critical": "red", "high": "dark_orange3", "warning": "yellow", "info": "yellow"}
 _LINE_MAX = 500
+_LINES_MAX = 40
 
 
 def draw(page: Page) -> Panel:
@@ -19,10 +20,10 @@ def draw(page: Page) -> Panel:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in _rows(page):
-        table.add_row(name, _plain(value))
+        table.add_row(name, plain(value))
     summary = page.annotations.get("summary", "")
     # Of what has ended it says what was.
-    shown = [Text(_plain(summary), style="bold")] if summary and page.now.verdict is not Verdict.RESOLVED else []
+    shown = [Text(plain(summary), style="bold")] if summary and page.now.verdict is not Verdict.RESOLVED else []
     return Panel(
         Group(*shown, table),
         title=Text(title(page), style="bold"),
@@ -35,11 +36,11 @@ def draw(page: Page) -> Panel:
 def title(page: Page) -> str:
     """The first line of a page, such as `STILL CRITICAL` or `STATE UNKNOWN (last known: high)`."""
     now, before = page.now, page.before
-    level = _plain(now.level)
+    level = plain(now.level)
     if now.verdict is Verdict.FIRING:
         words = level.upper() or "ALERT"
         if before is not None and not page.is_repeat and before.verdict is not Verdict.RESOLVED:
-            words += f" (was {_plain(before.level) if before.verdict is Verdict.FIRING else before.verdict.value})"
+            words += f" (was {plain(before.level) if before.verdict is Verdict.FIRING else before.verdict.value})"
     elif now.verdict is Verdict.UNKNOWN:
         words = "STATE UNKNOWN" + (f" (last known: {level})" if level else "")
     else:
@@ -47,24 +48,25 @@ def title(page: Page) -> str:
     return f"STILL {words}" if page.is_repeat else words
 
 
+def plain(text: str) -> str:
+    """The text on one line, without what a terminal would obey, and no longer than 500 characters."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)[:_LINE_MAX]
+
+
 def _rows(page: Page) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    for line in page.annotations.get("description", "").splitlines():
+    lines = page.annotations.get("description", "").splitlines()
+    for line in [*lines[:_LINES_MAX], "..."] if len(lines) > _LINES_MAX else lines:
         name, mark, value = line.partition(": ")
         if page.now.verdict is Verdict.RESOLVED and name == "used":
             # It was so when the alert fired; the note says how it is now.
             continue
-        rows.append((_plain(name), value) if mark else ("", line))
+        rows.append((plain(name), value) if mark else ("", line))
     if page.note:
         rows.append(("note", page.note))
     if page.now.verdict is not Verdict.RESOLVED and "runbook_url" in page.annotations:
         rows.append(("do", page.annotations["runbook_url"]))
     return rows
-
-
-def _plain(text: str) -> str:
-    """The text on one line, without what a terminal would obey."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)[:_LINE_MAX]
 
 
 def _colour(page: Page) -> str:

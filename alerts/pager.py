@@ -10,6 +10,7 @@ from alerts import verdicts
 from alerts.notification import Alert
 from alerts.readings import CardKey, Readings
 from alerts.verdicts import Finding, Standing, Verdict
+from alerts.watermark_rules import UNKNOWN_ALERT
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import UnavailableError
 from domain.series import DEVICE
@@ -40,7 +41,13 @@ class Page:
         return self.now == self.before
 
 
+class _Told(NamedTuple):
+    standing: Standing
+    started_us: int
+
+
 class _Doubt(NamedTuple):
+    # Since when nothing is heard of the card, as far as is known.
     since_us: int
     resolved: Sequence[Alert]
 
@@ -60,7 +67,7 @@ class Pager:
         self._show = show
         self._readings = readings
         self._clock = clock
-        self._told: dict[_Subject, Standing] = {}
+        self._told: dict[_Subject, _Told] = {}
         self._doubts: dict[CardKey, _Doubt] = {}
         self._lock = threading.Lock()
 
@@ -87,7 +94,7 @@ class Pager:
             for card, finding in self._findings(ended).items():
                 self._tell(card, finding)
                 if finding.is_doubtful:
-                    self._doubts.setdefault(card, _Doubt(self._clock.now_us(), ended[card]))
+                    self._doubts.setdefault(card, self._doubt(ended[card]))
                 else:
                     self._doubts.pop(card, None)
 
@@ -105,10 +112,18 @@ class Pager:
                     self._tell(card, found._replace(note=note))
                     del self._doubts[card]
                     continue
-                if found.standing != self._told.get(card):
+                told = self._told.get(card)
+                if told is None or found.standing != told.standing:
                     self._tell(card, found)
                 if not found.is_doubtful:
                     del self._doubts[card]
+                elif found.standing.verdict is Verdict.FIRING:
+                    # It was heard of just now.
+                    self._doubts[card] = self._doubts[card]._replace(since_us=self._clock.now_us())
+
+    def _doubt(self, ended: Sequence[Alert]) -> _Doubt:
+        silences = [alert.started_us for alert in ended if alert.name == UNKNOWN_ALERT]
+        return _Doubt(min(silences, default=self._clock.now_us()), ended)
 
     def _findings(self, ended: Mapping[CardKey, Sequence[Alert]]) -> dict[CardKey, Finding]:
         """What the store says of cards whose alerts have all ended."""
@@ -124,10 +139,20 @@ class Pager:
 
     def _tell(self, subject: _Subject, finding: Finding) -> None:
         card = subject if isinstance(subject, CardKey) else None
-        self._show(Page(finding.standing, self._told.get(subject), finding.annotations, finding.note, card))
+        told = self._told.get(subject)
+        if told is not None and told.standing == finding.standing and _began_anew(told, finding):
+            # How the one that was told ended was not told: somebody had silenced it in Alertmanager.
+            told = None
+        before = told.standing if told is not None else None
+        self._show(Page(finding.standing, before, finding.annotations, finding.note, card))
         # Told anew, it is the last in the order of time.
-        self._told.pop(subject, None)
-        self._told[subject] = finding.standing
-        ended = [each for each, standing in self._told.items() if standing.verdict is Verdict.RESOLVED]
+        last = self._told.pop(subject, None)
+        started_us = max(finding.started_us, last.started_us if last is not None else 0)
+        self._told[subject] = _Told(finding.standing, started_us)
+        ended = [each for each, told in self._told.items() if told.standing.verdict is Verdict.RESOLVED]
         for oldest in ended[:-ENDED_MAX]:
             del self._told[oldest]
+
+
+def _began_anew(told: _Told, finding: Finding) -> bool:
+    return finding.standing.verdict is Verdict.FIRING and told.started_us < finding.started_us

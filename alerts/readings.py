@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, Self
 import httpx
 
 from alerts.card_templates import FRESH
+from alerts.destroyed_instances import destroyed_instances
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
 from domain.series import DEVICE
@@ -18,6 +19,8 @@ from victoriametrics.selectors import quote
 
 # Alertmanager gives a webhook 10 s, and a person wants to know by then.
 _ANSWER_TIMEOUT_S = 3.0
+# A store that did not answer is let alone for as long: the cards of a whole fleet are told of at once, one by one.
+_REST_S = 4.0
 # Of more cards than that the whole fleet is asked: the server takes no query above 16 kB.
 _NAMED_MAX = 100
 
@@ -36,7 +39,8 @@ class Readings(Protocol):
     def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
         """The fullest moment of the last 10 s, as used / usable VRAM, of those cards with a reading that fresh.
 
-        Others may be among them. Raises UnavailableError where it cannot be told.
+        0 of a MIG instance that was destroyed. Others may be among them. Raises UnavailableError where it cannot be
+        told.
         """
         ...
 
@@ -49,6 +53,8 @@ class StoredReadings:
         self._client = httpx.Client(timeout=_ANSWER_TIMEOUT_S, trust_env=False)
         self._reader = Reader(victoriametrics_url, self._client)
         self._clock = clock
+        self._failure: UnavailableError | None = None
+        self._asks_again_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -64,9 +70,15 @@ class StoredReadings:
     def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
         pattern = "|".join(re.escape(card.gpu_uuid) for card in cards)
         selector = f"gpu_uuid=~{quote(pattern)}" if len(cards) <= _NAMED_MAX else ""
-        query = f"max by ({', '.join(DEVICE)}) ({used_ratio(selector, FRESH)})"
+        query = f"max by ({', '.join(DEVICE)}) ({used_ratio(selector, FRESH)}) or {destroyed_instances(selector)} * 0"
+        if self._failure is not None and self._clock.monotonic_s() < self._asks_again_s:
+            raise self._failure
+        self._failure = None
         try:
             answer = self._reader.instant(query, self._clock.now_us() // MICROSECONDS)
+        except UnavailableError as error:
+            self._failure, self._asks_again_s = error, self._clock.monotonic_s() + _REST_S
+            raise
         except InputError as error:
             # Whatever it does not like about the question, it does not say how the card is.
             raise UnavailableError(f"cannot tell how full a card is: {error}; see its log") from error

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from alerts.notification import BODY_LIMIT_BYTES, read_notification
+from alerts.page_text import plain
 from alerts.pager import Pager
 from domain.errors import InputError, UnavailableError
 
@@ -34,10 +35,11 @@ class Receiver:
         Raises UnavailableError where the port cannot be had.
         """
         self._pager = pager
-        self._complain = complain
+        # What is complained of came over the network.
+        self._complain: Callable[[str], None] = lambda line: complain(plain(line))
         self._stop = threading.Event()
         try:
-            self._server = _Server(port, self._take, complain)
+            self._server = _Server(port, self._take, self._complain)
         except OSError as error:
             reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
             raise UnavailableError(f"cannot listen on 127.0.0.1:{port}: {reason}; give --port") from error
@@ -99,12 +101,12 @@ class _Server(ThreadingHTTPServer):
         self, port: int, take: Callable[[bytes], tuple[HTTPStatus, str]], complain: Callable[[str], None]
     ) -> None:
         self.take = take
-        self._complain = complain
+        self.complain = complain
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's
         """One line instead of a traceback."""
-        self._complain(f"a notification broke off ({sys.exception()}); Alertmanager sends it again")
+        self.complain(f"a notification broke off ({sys.exception()}); Alertmanager sends it again")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,20 +116,29 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A notification; the method's name is the base class's."""
+        refusal = self._refusal()
+        if refusal is None:
+            self._answer(*self.server.take(self.rfile.read(int(self.headers["Content-Length"]))))
+            return
+        self.server.complain(f"refused a notification: {refusal[1]}")
+        self._answer(*refusal)
+
+    def _refusal(self) -> tuple[HTTPStatus, str] | None:
+        """Why the body is not even read."""
         length = self.headers.get("Content-Length", "")
         if self.path != PATH:
-            self._answer(HTTPStatus.NOT_FOUND, f"cannot find {self.path!r}; send notifications to {PATH}")
-        elif self.headers.get_content_type() != "application/json":
+            return HTTPStatus.NOT_FOUND, f"cannot find {self.path!r}; send notifications to {PATH}"
+        if "Origin" in self.headers:
+            # Every browser says so, of pages that made their own name lead to this machine, too.
+            return HTTPStatus.FORBIDDEN, "cannot take a notification from a browser; send it from Alertmanager"
+        if self.headers.get_content_type() != "application/json":
             # A page in a browser on this machine can send anything else without asking.
-            self._answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "cannot read the body; send application/json")
-        elif not (length.isascii() and length.isdigit()):
-            self._answer(HTTPStatus.LENGTH_REQUIRED, "cannot tell where the body ends; send Content-Length")
-        elif len(length) > len(str(BODY_LIMIT_BYTES)) or int(length) > BODY_LIMIT_BYTES:
-            self._answer(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"cannot take more than {BODY_LIMIT_BYTES} bytes; group less"
-            )
-        else:
-            self._answer(*self.server.take(self.rfile.read(int(length))))
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "cannot read the body; send application/json"
+        if not (length.isascii() and length.isdigit()):
+            return HTTPStatus.LENGTH_REQUIRED, "cannot tell where the body ends; send Content-Length"
+        if len(length) > len(str(BODY_LIMIT_BYTES)) or int(length) > BODY_LIMIT_BYTES:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"cannot take more than {BODY_LIMIT_BYTES} bytes; group less"
+        return None
 
     def _answer(self, status: HTTPStatus, text: str) -> None:
         body = f"{text}\n".encode()

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from domain.errors import InputError
 from domain.series import CATALOGUE
@@ -19,7 +19,13 @@ _OF_VMALERT = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 _LABELS = {label for series in CATALOGUE.values() for label in series.labels}
 _PREFIXES = sorted({name.partition("_")[0] for name in CATALOGUE})
 _LOOKS_LIKE_A_SERIES = re.compile(rf"\b(?:{'|'.join(_PREFIXES)})_[a-z0-9_]+")
+# What a template does, such as to ask for a series; all else of it is text for people.
+_ACTION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+# A key with nothing behind it is an empty list or mapping to vmalert.
+_Texts = Annotated[dict[str, str], BeforeValidator(lambda value: value or {})]
 
 
 class Rule(BaseModel):
@@ -30,14 +36,14 @@ class Rule(BaseModel):
     alert: str = ""
     record: str = ""
     expr: str
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: _Texts = {}
+    annotations: _Texts = {}
 
 
 class _Group(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    rules: list[Rule] = []
+    rules: Annotated[list[Rule], BeforeValidator(lambda value: value or [])] = []
 
 
 class _RuleFile(BaseModel):
@@ -57,13 +63,19 @@ def read_rules(path: Path) -> list[Rule]:
     return [rule for group in groups for rule in group.rules]
 
 
+class _TextLoader(yaml.SafeLoader):
+    """Takes numbers, dates and switches for text, as vmalert does where it wants text; and nothing for ''."""
+
+    yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012 - the base class's
+
+
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; InputError where it cannot be read."""
+    """What a YAML file holds, every scalar of it as text; InputError where it cannot be read."""
     try:
-        return yaml.safe_load(path.read_text("utf-8"))
+        return yaml.load(path.read_text("utf-8"), Loader=_TextLoader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise InputError(f"cannot read '{path}': {error.strerror}; check the path") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         words = " ".join(str(error).split())
         raise InputError(f"cannot read '{path}': it is no YAML ({words}); mend it") from error
 
@@ -87,7 +99,8 @@ def _series_problems(rule: Rule, recorded: set[str]) -> Iterator[str]:
         names = set()
         yield str(error)
     # A query of an annotation that finds nothing leaves a hole in a page, and nobody is told.
-    words = {name for text in rule.annotations.values() for name in _LOOKS_LIKE_A_SERIES.findall(text)} - _LABELS
+    actions = [action for text in rule.annotations.values() for action in _ACTION.findall(text)]
+    words = {name for action in actions for name in _LOOKS_LIKE_A_SERIES.findall(action)} - _LABELS
     for name in sorted((names | words) - known):
         close = get_close_matches(name, sorted(known), n=1)
         yield f"there is no series '{name}'; " + (f"write '{close[0]}'" if close else "see domain/series.py for all")

@@ -60,7 +60,7 @@ def _tests_of(rules: Path) -> Iterator[Path]:
             yield test
             continue
         named = content.get("rule_files", []) if isinstance(content, dict) else []
-        if any((test.parent / str(name)).resolve() == rules.resolve() for name in named or []):
+        if any(isinstance(name, str) and (test.parent / name).resolve() == rules.resolve() for name in named or []):
             yield test
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from alerts.notification import Alert
 from alerts.watermark_rules import UNKNOWN_ALERT, UNKNOWN_RUNBOOK, alert_name
-from domain.watermarks import WATERMARKS
+from domain.watermarks import WATERMARKS, reached
 
 MARKS = {alert_name(mark): mark for mark in sorted(WATERMARKS, key=lambda mark: mark.used_ratio)}
 
@@ -37,12 +37,14 @@ class Finding(NamedTuple):
     """Where a subject stands, in the words of its rule (`annotations`), and what was found out beside them.
 
     `note` is a line, or ''. `is_doubtful` where Alertmanager calls it resolved and no reading confirms that.
+    `started_us` is when the alert of these words began to fire, where it does; else 0.
     """
 
     standing: Standing
     annotations: Mapping[str, str]
     note: str = ""
     is_doubtful: bool = False
+    started_us: int = 0
 
 
 def is_ours(alert: Alert) -> bool:
@@ -54,7 +56,7 @@ def of_stranger(alert: Alert) -> Finding:
     """An alert of somebody else's rule: what Alertmanager says of it, marked as such where it ends."""
     level = alert.labels.get("severity", "")
     if alert.is_firing:
-        return Finding(Standing(Verdict.FIRING, level), alert.annotations)
+        return Finding(Standing(Verdict.FIRING, level), alert.annotations, started_us=alert.started_us)
     return Finding(Standing(Verdict.RESOLVED, level), alert.annotations, "as Alertmanager says; nobody looked")
 
 
@@ -64,9 +66,11 @@ def while_firing(alerts: Sequence[Alert]) -> Finding | None:
     highest = _highest(firing)
     silent = next((alert for alert in firing if alert.name == UNKNOWN_ALERT), None)
     if silent is not None:
-        return Finding(Standing(Verdict.UNKNOWN, _level(highest)), silent.annotations)
+        standing = Standing(Verdict.UNKNOWN, _level(highest))
+        return Finding(standing, silent.annotations, started_us=silent.started_us)
     if highest is not None:
-        return Finding(Standing(Verdict.FIRING, _level(highest)), highest.annotations)
+        standing = Standing(Verdict.FIRING, _level(highest))
+        return Finding(standing, highest.annotations, started_us=highest.started_us)
     return None
 
 
@@ -78,12 +82,12 @@ def by_reading(resolved: Sequence[Alert], used_ratio: float | None) -> Finding:
     annotations = highest.annotations if highest is not None else resolved[0].annotations
     ended = [MARKS[alert.name] for alert in resolved if alert.name in MARKS]
     lowest_ratio = min(mark.used_ratio for mark in ended or MARKS.values())
-    if used_ratio < lowest_ratio:
+    mark = reached(used_ratio)
+    if mark is None or used_ratio < lowest_ratio:
         now = f"{used_ratio:.1%} of the VRAM is used now"
         return Finding(Standing(Verdict.RESOLVED, _level(highest)), annotations, now)
-    reached = [mark.level for mark in MARKS.values() if mark.used_ratio <= used_ratio]
     note = f"Alertmanager calls it resolved, but {used_ratio:.1%} of the VRAM is used: see whether vmalert runs"
-    return Finding(Standing(Verdict.FIRING, reached[-1]), annotations, note, is_doubtful=True)
+    return Finding(Standing(Verdict.FIRING, mark.level), annotations, note, is_doubtful=True)
 
 
 def unheard(resolved: Sequence[Alert], reason: str) -> Finding:

@@ -1,7 +1,8 @@
 """The VRAM watermark alerts as vmalert rules: one a level, and one for a card that fell silent above a watermark.
 
 A card that stops being heard of is not a card that is well. So a firing watermark alert stays until fresh readings
-say that the card is below the mark, for up to 24 h, and another alert says meanwhile that its state is unknown.
+say that the card is below the mark, for up to 24 h, and another alert says meanwhile that its state is unknown. A MIG
+instance that was destroyed is not in doubt.
 """
 
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from textwrap import indent
 
 from alerts.card_templates import FRESH, REMEMBERED, above_since, card_description, card_summary, silent_since
+from alerts.destroyed_instances import destroyed_instances
 from alerts.yaml_text import to_yaml
 from domain.series import DEVICE, GPU_MEMORY_USED
 from domain.watermarks import WATERMARKS, Watermark, used_ratio
@@ -91,12 +93,12 @@ def _ratio(window: str) -> str:
 
 
 def _silent(firing: str) -> str:
-    """The last reading of the cards of these alerts that have no fresh one, while it is remembered.
+    """0 for each card of these alerts that has no fresh reading, while its last one is remembered.
 
     The store looks first for the alerts, of which there are few, then reads a day of those cards that are silent.
     """
-    unheard = f"{firing}\nunless on ({_BY})\n{_ratio(FRESH)}"
-    last = f"max by ({_BY}) (last_over_time({GPU_MEMORY_USED.name}[{REMEMBERED}]))"
+    unheard = f"{firing}\nunless on ({_BY})\n{_ratio(FRESH)}\nunless on ({_BY})\n{destroyed_instances()}"
+    last = f"max by ({_BY}) (last_over_time({GPU_MEMORY_USED.name}[{REMEMBERED}])) * 0"
     return f"(\n{_indented(last)}\n  and on ({_BY}) (\n{_indented(_indented(unheard))}\n  )\n)"
 
 

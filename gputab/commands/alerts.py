@@ -124,9 +124,9 @@ def alertmanager(webhook: _Webhook = DEFAULT_WEBHOOK) -> None:
     """
     config = composition.settings()
     url = urlsplit(config.alertmanager_url)
-    if url.hostname not in _LOOPBACK or url.port is None:
+    if url.scheme != "http" or url.hostname not in _LOOPBACK or url.port is None or url.path.strip("/"):
         raise InputError(
-            "cannot run Alertmanager here: `alertmanager_url` names another machine; write http://127.0.0.1:9093"
+            "cannot run Alertmanager here: it would not be at `alertmanager_url`; write it as http://127.0.0.1:9093"
         )
     routes = render_routes(webhook)
     binary = _find(config, ALERTMANAGER)

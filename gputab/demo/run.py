@@ -106,7 +106,7 @@ def _start_servers(demo: Demo, supervisor: Supervisor) -> None:
     ):
         supervisor.start(name, ready=partial(_answers, demo.client, f"{server.url}/{health}"))
     demo.say(f"VictoriaMetrics  {servers.victoriametrics.url}/vmui")
-    demo.say(f"alerts           {servers.vmalert.url}/vmalert/alerts, {servers.alertmanager.url}")
+    demo.say(f"alerts           {servers.vmalert.url}/vmalert/alerts")
     demo.say(f"allocator        {servers.allocator.url}/docs")
     demo.say(f"cost explorer    {servers.explorer.url}; log in with a token of {folder}/{TOKENS_FILE}")
     demo.say(f"look around      cd {folder}, where every gputab command speaks of the demo")

@@ -7,9 +7,10 @@ from typing import Any
 from alerts.notification import Alert, read_notification
 
 NODE = "gpu-7"
+STARTED = "2026-11-30T03:12:40.123456789Z"
 
 
-def alert(name: str, status: str, card: str = "GPU-1", **labels: str) -> dict[str, Any]:
+def alert(name: str, status: str, card: str = "GPU-1", started: str = STARTED, **labels: str) -> dict[str, Any]:
     """One alert of the webhook's JSON."""
     return {
         "status": status,
@@ -19,7 +20,7 @@ def alert(name: str, status: str, card: str = "GPU-1", **labels: str) -> dict[st
             "description": f"card: {NODE}/0, {card}\ntenant: acme\nused: 99GiB of 100GiB (99%)\n",
             "runbook_url": "docs/runbooks/vram-watermark.md",
         },
-        "startsAt": "2026-11-30T03:12:40.123456789Z",
+        "startsAt": started,
         "endsAt": "0001-01-01T00:00:00Z",
         "generatorURL": "http://127.0.0.1/x",
         "fingerprint": "c0ffee",

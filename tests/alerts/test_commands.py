@@ -83,9 +83,16 @@ def test_an_operator_gets_a_page_with_the_documented_commands(tmp_path: Path, al
 def test_alertmanager_is_not_run_here_for_a_url_elsewhere(
     alertmanager_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GPUTAB_ALERTMANAGER_URL", "http://pages.example.com:9093")
-    assert run(["alerts", "alertmanager"]) == 2
-    assert "`alertmanager_url` names another machine; write http://127.0.0.1:9093" in capsys.readouterr().err
+    """Nor for one that vmalert would call in vain."""
+    for url in (
+        "http://pages.example.com:9093",
+        "http://127.0.0.1",
+        "https://127.0.0.1:9093",
+        "http://127.0.0.1:9093/a",
+    ):
+        monkeypatch.setenv("GPUTAB_ALERTMANAGER_URL", url)
+        assert run(["alerts", "alertmanager"]) == 2
+        assert "not be at `alertmanager_url`; write it as http://127.0.0.1:9093" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("alertmanager_url")

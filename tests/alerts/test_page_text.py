@@ -77,6 +77,12 @@ def test_what_a_stranger_sends_is_text_and_nothing_else() -> None:
     assert "[red]x[/red] :skull:" in text
 
 
+def test_lines_without_end_are_cut_and_that_is_shown() -> None:
+    lines = printed(Page(FIRING, None, {"description": "disk: full\n" * 100_000}, "")).splitlines()
+    assert len(lines) < 60
+    assert "..." in lines[-2]
+
+
 def test_words_without_end_are_cut_and_missing_ones_are_left_out() -> None:
     text = printed(Page(FIRING, None, {"description": "x" * 100_000}, ""))
     assert 400 < text.count("x") < 1_000

@@ -1,10 +1,11 @@
 """What on-call is told of a card, whatever order its alerts end in, and who is asked before it is called resolved."""
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 
 import pytest
 
-from alerts.pager import ENDED_MAX, GIVEN_UP_AFTER_S, Page, Pager
+from alerts.pager import ENDED_MAX, GIVEN_UP_AFTER_S, Page, Pager, _Told
 from alerts.readings import CardKey
 from alerts.verdicts import Standing, Verdict
 from domain.clock import MICROSECONDS, FrozenClock
@@ -178,6 +179,41 @@ def test_a_day_in_doubt_is_counted_from_the_first_time_it_was_called_resolved(de
     assert "not followed up any more" in desk.pages[-1].note
 
 
+def test_a_silence_that_the_rules_gave_up_after_a_day_is_not_followed_up_for_another(desk: Desk) -> None:
+    """Its alerts end a day after the last reading, two minutes less than a day after they began."""
+    began_us = START_US - (GIVEN_UP_AFTER_S - 120) * MICROSECONDS
+    began = datetime.fromtimestamp(began_us // MICROSECONDS, UTC).isoformat()
+    desk.pager.take(notification(alert("VramHigh", "resolved"), alert("VramStateUnknown", "resolved", started=began)))
+    desk.clock.advance_us(120 * MICROSECONDS)
+    desk.pager.look_again()
+    assert desk.told == [("state unknown", "high", False), ("state unknown", "high", True)]
+    assert "not followed up any more" in desk.pages[1].note
+
+
+def test_a_card_that_was_heard_of_meanwhile_has_a_day_from_then(desk: Desk) -> None:
+    """vmalert is away for long, and the card falls silent for a moment."""
+    desk.readings.ratios[CARD] = 0.99
+    desk.pager.take(RESOLVED)
+    desk.clock.advance_us(GIVEN_UP_AFTER_S * MICROSECONDS)
+    desk.pager.look_again()
+    desk.readings.ratios.clear()
+    desk.pager.look_again()
+    assert desk.told == [("firing", "critical", False), ("state unknown", "critical", False)]
+    assert "not followed up" not in desk.pages[1].note
+    desk.readings.ratios[CARD] = 0.5
+    desk.pager.look_again()
+    assert desk.told[2:] == [("resolved", "critical", False)]
+
+
+def test_an_alert_that_began_anew_is_no_repeat_of_one_that_ended_unheard(desk: Desk) -> None:
+    """While the card was silenced in Alertmanager, nothing was told of its recovery."""
+    desk.pager.take(CRITICAL)
+    desk.pager.take(CRITICAL)
+    desk.pager.take(notification(alert("VramCritical", "firing", started="2026-12-01T03:12:40Z")))
+    assert [page.is_repeat for page in desk.pages] == [False, True, False]
+    assert desk.pages[2].before is None
+
+
 def test_the_store_is_asked_once_for_all_cards_in_doubt(desk: Desk) -> None:
     desk.pager.take(notification(*(alert("VramHigh", "resolved", card=f"GPU-{number}") for number in range(50))))
     assert (len(desk.pages), desk.readings.questions) == (50, 1)
@@ -225,7 +261,7 @@ def test_what_has_ended_is_not_remembered_without_end(desk: Desk) -> None:
     """The oldest is forgotten; what still fires, or is in doubt, never."""
     desk.pager.take(CRITICAL)
     desk.pager.take(notification(alert("Oldest", "resolved")))
-    ended = Standing(Verdict.RESOLVED, "")
+    ended = _Told(Standing(Verdict.RESOLVED, ""), 0)
     desk.pager._told.update({CardKey(NODE, f"GPU-{number}", "x"): ended for number in range(ENDED_MAX)})
     desk.pager.take(notification(alert("Newest", "resolved")))
     assert len(desk.pager._told) == ENDED_MAX + 1

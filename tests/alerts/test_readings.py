@@ -1,5 +1,6 @@
 """How full cards are, as a real store tells it: fresh readings only, and an error where it cannot be asked."""
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +9,7 @@ from alerts.readings import CardKey, StoredReadings
 from domain.clock import MICROSECONDS, SystemClock
 from domain.errors import UnavailableError
 from domain.samples import SampleRun
-from domain.series import GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, Series
+from domain.series import GPU_INFO, GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, MIG_INFO, Series
 from machine.process import free_port
 from victoriametrics.push import Pusher
 
@@ -66,6 +67,36 @@ def test_any_number_of_cards_can_be_asked_of(
     cards = [CardKey(unique_node, f"GPU-{number:036}", "") for number in range(2_000)]
     push(victoriametrics_url, cards[-1], FULL)
     assert readings.used_ratios(cards)[cards[-1]] == 0.99
+
+
+def test_a_mig_instance_that_was_destroyed_uses_nothing(
+    readings: StoredReadings, victoriametrics_url: str, unique_node: str
+) -> None:
+    """Its card is told of, but not it; one that is told of, or whose card is not, has no reading and no more."""
+    gone, there, lone = (CardKey(unique_node, uuid, "MIG-1") for uuid in ("GPU-recut", "GPU-there", "GPU-lone"))
+    for instance in (gone, there, lone):
+        push(victoriametrics_url, instance, {**FULL, MIG_INFO: 1}, age_s=200)
+    for card in (gone, there):
+        push(victoriametrics_url, card._replace(mig_uuid=""), {GPU_INFO: 1}, age_s=30)
+    push(victoriametrics_url, there, {MIG_INFO: 1}, age_s=30)
+    assert readings.used_ratios([gone, there, lone])[gone] == 0
+    assert not {there, lone} & readings.used_ratios([gone, there, lone]).keys()
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for_by_each_of_many() -> None:
+    """Alertmanager gives each notification 10 s, and a hundred of them come at once."""
+    with socket.socket() as store:
+        store.bind(("127.0.0.1", 0))
+        store.listen()
+        store.settimeout(0)
+        url = f"http://127.0.0.1:{store.getsockname()[1]}"
+        with StoredReadings(url, SystemClock()) as readings:
+            for _ in range(4):
+                with pytest.raises(UnavailableError, match="cannot query"):
+                    readings.used_ratios([CardKey("a", "b", "")])
+        store.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            store.accept()
 
 
 def test_a_store_that_is_away_is_an_error_not_an_empty_answer() -> None:

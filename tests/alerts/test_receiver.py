@@ -104,10 +104,47 @@ def test_a_browser_on_this_machine_cannot_send_pages(desk: Desk) -> None:
     assert desk.pages == []
 
 
+def test_not_even_a_page_that_made_its_name_lead_to_this_machine_can(desk: Desk) -> None:
+    """It may send any type to what it takes for its own server; a browser then says whose page it is."""
+    content = body(alert("VramCritical", "firing"))
+    assert desk.post(content, **JSON, Origin="http://evil.example.com").status_code == 403
+    assert desk.pages == []
+
+
 def test_another_path_and_another_method_are_refused(desk: Desk) -> None:
     url = desk.receiver.url.removesuffix("/alerts")
     assert httpx.post(f"{url}/x", content=b"{}", headers=JSON, trust_env=False).status_code == 404
     assert httpx.get(f"{url}/alerts", trust_env=False).status_code == 501
+
+
+def test_whatever_is_refused_is_complained_of(desk: Desk) -> None:
+    """Alertmanager does not try again, and whoever waits for pages is to know that there was one."""
+    content = body(alert("VramCritical", "firing"))
+    url = desk.receiver.url.removesuffix("/alerts")
+    httpx.post(f"{url}/x", content=content, headers=JSON, trust_env=False)
+    desk.post(content, **{"Content-Type": "text/plain"})
+    raw(desk, b"POST /alerts HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n")
+    assert desk.complaints == [
+        "refused a notification: cannot find '/x'; send notifications to /alerts",
+        "refused a notification: cannot read the body; send application/json",
+        f"refused a notification: cannot take more than {BODY_LIMIT_BYTES} bytes; group less",
+    ]
+
+
+def test_a_complaint_is_one_line_that_no_terminal_obeys(desk: Desk) -> None:
+    evil = "\x1b]0;owned\x07\n\u202e"
+    assert desk.post(body({**alert("A", "firing"), "labels": {evil: 1}})).status_code == 400
+    (complaint,) = desk.complaints
+    assert complaint.isprintable()
+
+
+def test_a_thousand_alerts_of_one_group_are_not_too_many(desk: Desk) -> None:
+    """As of somebody's rule without cards: all its alerts are one group."""
+    alerts = [alert("DiskFull", "firing", card="", disk=f"{number}") for number in range(1_000)]
+    for each in alerts:
+        each["annotations"]["description"] = "x" * 3_000
+    assert desk.post(body(*alerts)).status_code == 200
+    assert len(desk.pages) == 1_000
 
 
 def raw(desk: Desk, request: bytes) -> bytes:

@@ -63,6 +63,22 @@ def test_a_series_of_an_annotation_is_looked_at_too(tmp_path: Path) -> None:
     assert problems(path) == ["CardLost: there is no series 'gpu_inf'; write 'gpu_info'"]
 
 
+def test_a_word_of_an_annotation_that_asks_for_nothing_is_no_series(tmp_path: Path) -> None:
+    url = "https://example.com/gpu_lost"
+    path = write(tmp_path, GOOD.replace("docs/runbooks/vram-watermark.md", url).replace("is lost", "is gpu_lost"))
+    assert problems(path) == []
+
+
+def test_what_vmalert_reads_as_text_or_as_nothing_is_read_so(tmp_path: Path, vmalert_binary: Path) -> None:
+    """Numbers, dates and switches among labels, and keys with nothing behind them."""
+    text = GOOD.replace("{severity: critical}", "{severity: 1, on: true, day: 2026-13-45}").replace("gpu_up == 0", "1")
+    text += "  - name: later\n    rules:\n"
+    text += "  - name: bare\n    rules:\n      - record: a:b\n        expr: 1\n        labels:\n"
+    path = write(tmp_path, text)
+    assert list(load_problems(vmalert_binary, path)) == []
+    assert problems(path) == []
+
+
 def test_a_series_that_another_rule_records_exists(tmp_path: Path) -> None:
     rule = "      - {record: 'fleet:lost', expr: count(gpu_up == 0)}\n"
     assert problems(write(tmp_path, GOOD.replace("gpu_up == 0", "fleet:lost > 0") + rule)) == []
@@ -103,6 +119,8 @@ def test_a_runbook_has_to_be_there_and_a_url_is_not_followed(tmp_path: Path, mon
         ("groups: [", "it is no YAML"),
         ("[" * 5_000, "it is no YAML"),
         ("groups: 1\n", "groups: Input should be a valid list"),
+        ("groups: !!int x\n", "it is no YAML"),
+        ("groups:\n", "groups: Input should be a valid list"),
         ("a\n", "the file: "),
         ("", "the file: "),
         ("groups: [{rules: [{alert: A}]}]\n", "groups.0.rules.0.expr: Field required"),
@@ -133,6 +151,20 @@ def test_rules_without_a_unit_test_are_a_problem(tmp_path: Path, vmalert_tool_bi
     path = write(tmp_path, GOOD)
     (problem,) = unit_test_problems(vmalert_tool_binary, [path], print)
     assert problem == f"{path}: it has no unit test; name it in 'rule_files' of a rules.test.yaml beside it"
+
+
+def test_names_that_unfold_without_end_are_not_unfolded(tmp_path: Path, vmalert_tool_binary: Path) -> None:
+    """Each line has the one before ten times: a text of a terabyte."""
+    lines = [
+        "a0: &a0 [x]",
+        *(f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]" for number in range(1, 13)),
+    ]
+    (tmp_path / "rules.test.yaml").write_text("\n".join([*lines, "rule_files: [*a12]"]), "utf-8")
+    path = write(tmp_path, GOOD)
+    (problem,) = unit_test_problems(vmalert_tool_binary, [path], print)
+    assert "it has no unit test" in problem
+    with pytest.raises(InputError, match="groups"):
+        read_rules(write(tmp_path, "\n".join([*lines, "groups: [*a12]"])))
 
 
 def test_a_unit_test_that_fails_is_a_problem_in_its_own_words(tmp_path: Path, vmalert_tool_binary: Path) -> None:

@@ -1,5 +1,6 @@
 """The rule file: what is committed is what is rendered, and says what domain/watermarks.py says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,16 @@ def test_no_label_can_change_while_an_alert_fires() -> None:
         assert set(rule["labels"]) == {"severity", "level"}
         assert not any("{{" in value for value in rule["labels"].values())
         assert f"max by ({', '.join(DEVICE)}) (" in rule["expr"]
+
+
+def test_the_texts_of_a_full_card_take_few_queries() -> None:
+    """vmalert asks them anew for every alert at each evaluation: with ten, 500 full cards took it 4.6 s of its 5."""
+    of_others = re.compile(r"{{ if (?:not \$value|\$labels\.mig_uuid) }}.*?{{ end -}}\n")
+    for rule in rules_of(render_rules()).values():
+        texts = [of_others.sub("", rule["annotations"][name]) for name in ("summary", "description")]
+        counts = [text.count("query (") for text in texts]
+        assert counts[0] == 1
+        assert counts[1] <= 5
 
 
 def test_the_shipped_rules_stand_every_check_and_their_unit_tests(

@@ -1,6 +1,5 @@
 """A queue in a folder of the test's own, a fake driver with its processes, a store to import into, and silence."""
 
-import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from functools import partial
 from pathlib import Path
@@ -14,13 +13,12 @@ from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.queue import BatchQueue
 from collector.imports.sample_import import ImportReport, import_samples
 from collector.nvml import NvmlSource
-from collector.process import THREAD_NAME
 from domain.clock import SystemClock
 from domain.samples import DeviceReading
 from domain.units import MIB
 from gputab.commands.samples import ReaderSamples
 from tests.collector.dcgm_pages import Exporter, page, running_exporter
-from tests.collector.patience import PATIENCE_S
+from tests.collector.patience import wait_for_the_last_threads
 from tests.collector.rig import MakeRig, Rig, answer
 from tests.collector.sample_logs import START_S, Import
 from tests.collector.stores import OwnStore
@@ -150,10 +148,8 @@ def _quiet_logs() -> Iterator[None]:
     """Logs of one test must not reach another's; a test that looks at them captures them itself."""
     structlog.configure(processors=[_drop])
     yield
-    # A collector ends though a thread still waits for a slow store; that one has its say before the next test.
-    for thread in threading.enumerate():
-        if thread.name.startswith(THREAD_NAME):
-            thread.join(PATIENCE_S)
+    # What they have to say is said before the next test.
+    wait_for_the_last_threads()
     structlog.reset_defaults()
 
 

@@ -20,7 +20,13 @@ def words(folder: Path, store: str, notifier: str = "http://127.0.0.1:9093") -> 
 def test_it_listens_on_loopback_and_reads_what_it_wrote(tmp_path: Path) -> None:
     found = words(tmp_path, "http://store:8428")
     assert found[0] == "/x/vmalert"
-    assert {"-rule=a.yaml", "-rule=b.yaml", "-httpListenAddr=127.0.0.1:1", "-rule.evalDelay=0s"} <= set(found)
+    assert {
+        "-rule=a.yaml",
+        "-rule=b.yaml",
+        "-httpListenAddr=127.0.0.1:1",
+        "-rule.evalDelay=0s",
+        "-datasource.queryStep=5m",
+    } <= set(found)
     for name in ("datasource", "remoteWrite", "remoteRead"):
         assert f"-{name}.url=http://store:8428" in found
     assert "-notifier.url=http://127.0.0.1:9093" in found

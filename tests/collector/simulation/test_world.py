@@ -97,7 +97,7 @@ def test_energy_is_the_sum_of_power_and_never_falls(world: World, second_s: int)
             continue
         powers = [values[GPU_POWER] for values in told[:-1]]
         energies = [values[GPU_ENERGY] for values in told]
-        assert energies[-1] - energies[0] == pytest.approx(sum(powers), abs=0.2)  # type: ignore[operator, arg-type] # it knows all of its cards
+        assert energies[-1] - energies[0] == pytest.approx(sum(powers), abs=0.2)  # type: ignore[operator] # it knows all of its cards
         assert all(later > earlier for earlier, later in itertools.pairwise(energies))  # type: ignore[operator] # it knows all of its cards
 
 
