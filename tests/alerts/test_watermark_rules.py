@@ -93,3 +93,9 @@ def test_the_unit_tests_notice_a_rule_that_is_another(
     (tmp_path / test).write_text((SHIPPED_RULES.parent / test).read_text("utf-8"), "utf-8")
     (problem,) = unit_test_problems(vmalert_tool_binary, [copy], print)
     assert problem.startswith(f"{tmp_path / test}: fails:")
+
+
+@pytest.mark.parametrize("document", ["docs/alerts.md", "docs/runbooks/vram-watermark.md"])
+def test_the_documents_name_the_marks_that_are(document: str) -> None:
+    named = set(re.findall(r"\b([0-9]+) %", (SHIPPED_RULES.parents[2] / document).read_text("utf-8")))
+    assert named == {f"{mark.used_ratio * 100:.0f}" for mark in WATERMARKS}
