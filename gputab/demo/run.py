@@ -87,8 +87,8 @@ def _play(demo: Demo, supervisor: Supervisor, duration_s: int | None) -> int:
     ended_s = demo.clock.now_us() // MICROSECONDS
     customers.close()
     supervisor.stop_program("meter")
-    missed_pages = demo.on_call.missed(demo.cards.live_world(demo.scene), ended_s)
     code = accounts.settle(demo.scene, demo.cards, customers.done, past_grants, demo.clock, demo.console)
+    missed_pages = demo.on_call.missed(demo.cards.live_world(demo.scene), ended_s)
     demo.say(demo.on_call.summary())
     for problem in missed_pages:
         demo.console.print(f"FAILED: {problem}", style="bold red", markup=False, soft_wrap=True)
