@@ -6,6 +6,7 @@ threshold's value is the text "null", with which a panel never leaves its first 
 goes out unless it is named here.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -99,7 +100,7 @@ class Query(core.Target):  # type: ignore[misc] # grafanalib has no types
         return {**{key: written[key] for key in kept}, "range": not self.instant, "editorMode": "code"}
 
 
-class Panel(core.Panel):  # type: ignore[misc] # grafanalib has no types
+class Panel(core.Panel, ABC):  # type: ignore[misc] # grafanalib has no types
     """What all panels have. `number` is its id, which links point at and which therefore never changes.
 
     `at` is (x, y, width, height) on the grid of 24 columns.
@@ -136,9 +137,9 @@ class Panel(core.Panel):  # type: ignore[misc] # grafanalib has no types
         self.field = field
         self.overrides = list(overrides)
 
+    @abstractmethod
     def options(self) -> dict[str, Any]:
         """The panel's own options."""
-        raise NotImplementedError
 
     def custom(self) -> dict[str, Any]:
         """The options of a field that only this kind of panel has."""
