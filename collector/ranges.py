@@ -6,6 +6,7 @@ store would also bend its neighbours, since a block of samples shares one decima
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import NamedTuple
 
 from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
@@ -69,7 +70,7 @@ class Checked(NamedTuple):
     refused: tuple[Series, ...]
 
 
-def is_possible(series: Series, value: float) -> bool:
+def is_possible(series: Series, value: float | Fraction) -> bool:
     """Whether some card can have this value; False for NaN, and for a fraction of what is counted in wholes."""
     low, high = _RANGES[series]
     return low <= value <= high and not (series.whole and value % 1)

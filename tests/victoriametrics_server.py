@@ -19,17 +19,24 @@ def start(*, binary: Path, port: int, folder: Path, retention: str = RETENTION, 
     The caller stops it, by `with` or `stop`. Raises UnavailableError, and leaves no process, where it does not come up.
     """
     words = command(binary=binary, port=port, data_dir=folder / "data", retention=retention)
-    child = Child([*words, *flags], log=folder / "log")
+    return until_healthy(Child([*words, *flags], log=folder / "log"), f"http://127.0.0.1:{port}/health")
+
+
+def until_healthy(child: Child, url: str) -> Child:
+    """The server, as soon as it answers at `url` that it is well.
+
+    Raises UnavailableError, and leaves no process, where it does not come up.
+    """
+
+    def answers() -> bool:
+        try:
+            return httpx.get(url, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
     try:
-        child.wait_until(lambda: _answers(port), timeout_s=START_TIMEOUT_S, clock=SystemClock())
+        child.wait_until(answers, timeout_s=START_TIMEOUT_S, clock=SystemClock())
     except BaseException:
         child.stop()
         raise
     return child
-
-
-def _answers(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).is_success
-    except httpx.TransportError:
-        return False

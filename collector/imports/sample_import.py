@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collector.imports.sample_csv import Identity, SampleFile
+from collector.imports.sample_csv import Identity
 from collector.imports.sample_log import SampleLog, changed, refuse_change, refuse_problems
 from collector.imports.sample_seconds import Reading, Seconds, Steps
 from collector.imports.stored_samples import StoredSamples, refuse_larger
@@ -57,23 +57,6 @@ class _Survey:
         for identity, second_s in self.last_s.items():
             ends_s[identity.node] = max(ends_s[identity.node], second_s + self.holds_s[identity])
         return dict(ends_s)
-
-
-def import_samples(
-    path: Path,
-    pusher: Pusher,
-    clock: Clock,
-    stored: StoredSamples,
-    check_store: Callable[[], None],
-    *,
-    hold_s: int | None = None,
-    advance: Callable[[int], None] = lambda _: None,
-) -> ImportReport:
-    """Send every reading of the sample CSV; as `import_log`, whose `advance` is told characters then.
-
-    Raises InputError where it is no such file either.
-    """
-    return import_log(SampleFile(path), pusher, clock, stored, check_store, hold_s=hold_s, advance=advance)
 
 
 def import_log(

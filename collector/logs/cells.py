@@ -57,7 +57,7 @@ def read_value(series: Series, cell: str, unit: str = "") -> int | Fraction | No
         raise ValueError(f"cannot read {cell[:40]!r} as {series.unit}")
     value = Fraction(found[1]) * scale
     exact = int(value) if series.whole or value.denominator == 1 else value
-    if not is_possible(series, exact):  # type: ignore[arg-type] # it compares, which fractions do as well
+    if not is_possible(series, exact):
         raise ValueError(f"no card can have the {series.unit} {cell[:40]!r}")
     return exact
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from collector.imports.sample_import import import_samples
+from collector.imports.sample_csv import SampleFile
+from collector.imports.sample_import import import_log
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.period import HOUR_US, format_instant
@@ -61,7 +62,9 @@ def import_file(
     ):
         stored = ReaderSamples(reader)
         advance = counted(on_progress, _PASSES * characters)
-        done = import_samples(file, pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance)
+        done = import_log(
+            SampleFile(file), pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance
+        )
     row = {
         "rows": done.rows,
         "samples": done.samples,

@@ -18,7 +18,7 @@ from alerts.watermark_rules import Patience, render_rules
 from domain.clock import SystemClock
 from machine.process import Child, free_port
 from tests.alerts.fleet import Fleet
-from tests.victoriametrics_server import START_TIMEOUT_S, start
+from tests.victoriametrics_server import start, until_healthy
 from victoriametrics import vmalert
 
 # How long a busy machine may take for what takes ten seconds.
@@ -98,7 +98,7 @@ class Duty:
         config.write_text(render_routes(self.receiver.url), "utf-8")
         data_dir = self._folder / "alertmanager"
         command = alertmanager.command(binary=binary, port=self.alertmanager_port, config=config, data_dir=data_dir)
-        return self._until_ready(Child(command, log=self._folder / "alertmanager.log"), self.alertmanager_port)
+        return _until_healthy(Child(command, log=self._folder / "alertmanager.log"), self.alertmanager_port)
 
     def _start_vmalert(self, binary: Path, store_url: str) -> Child:
         rules = self._folder / "rules.yaml"
@@ -113,19 +113,8 @@ class Duty:
             evaluation_interval_s=1,
             resend_delay_s=1,
         )
-        return self._until_ready(Child(command, log=self._folder / "vmalert.log"), self._vmalert_port)
-
-    def _until_ready(self, child: Child, port: int) -> Child:
-        try:
-            child.wait_until(lambda: _answers(port), timeout_s=START_TIMEOUT_S, clock=SystemClock())
-        except BaseException:
-            child.stop()
-            raise
-        return child
+        return _until_healthy(Child(command, log=self._folder / "vmalert.log"), self._vmalert_port)
 
 
-def _answers(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/-/healthy", trust_env=False).is_success
-    except httpx.TransportError:
-        return False
+def _until_healthy(child: Child, port: int) -> Child:
+    return until_healthy(child, f"http://127.0.0.1:{port}/-/healthy")

@@ -11,7 +11,8 @@ import structlog
 
 from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.queue import BatchQueue
-from collector.imports.sample_import import ImportReport, import_samples
+from collector.imports.sample_csv import SampleFile
+from collector.imports.sample_import import ImportReport, import_log
 from collector.nvml import NvmlSource
 from domain.clock import SystemClock
 from domain.samples import DeviceReading
@@ -138,7 +139,7 @@ def do_import(pusher: Pusher, reader: Reader, victoriametrics_url: str) -> Impor
     check_store = partial(launcher.check_flags, victoriametrics_url)
 
     def do(path: Path, **how: Any) -> ImportReport:
-        return import_samples(path, pusher, SystemClock(), ReaderSamples(reader), check_store, **how)
+        return import_log(SampleFile(path), pusher, SystemClock(), ReaderSamples(reader), check_store, **how)
 
     return do
 

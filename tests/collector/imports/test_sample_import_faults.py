@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collector.imports.sample_csv import SampleFile
-from collector.imports.sample_import import ImportReport, import_samples
+from collector.imports.sample_import import ImportReport, import_log
 from collector.sample_runs import one_sample
 from domain.clock import MICROSECONDS, FrozenClock, SystemClock
 from domain.errors import InputError, UnavailableError
@@ -58,7 +58,7 @@ def _log(tmp_path: Path, *lines: str) -> Path:
 
 def _import(path: Path, pusher: Pusher, reader: Reader, *, now_s: int | None = None) -> ImportReport:
     clock = SystemClock() if now_s is None else FrozenClock(now_s * MICROSECONDS)
-    return import_samples(path, pusher, clock, ReaderSamples(reader), lambda: None)
+    return import_log(SampleFile(path), pusher, clock, ReaderSamples(reader), lambda: None)
 
 
 def _count(reader: Reader, node: str, series: Series = GPU_MEMORY_USED) -> int:
@@ -247,7 +247,7 @@ def test_what_the_store_dropped_is_told_where_samples_are_missing(
 ) -> None:
     path = _log(tmp_path, f"{START_S},{unique_node},g,5")
     with CrowdedPusher(victoriametrics_url) as pusher, pytest.raises(UnavailableError) as raised:
-        import_samples(path, pusher, SystemClock(), ForgetfulStore(), lambda: None)
+        import_log(SampleFile(path), pusher, SystemClock(), ForgetfulStore(), lambda: None)
 
     message = str(raised.value)
     assert "of 1 samples of " in message
@@ -266,7 +266,9 @@ def test_samples_that_were_there_before_do_not_stand_for_those_that_were_lost(
 ) -> None:
     """Of another card, and of the same card at half of the seconds."""
     before = [f"{START_S + second},{unique_node},g{card},5" for second in range(0, 20, 2) for card in range(3)]
-    import_samples(_log(tmp_path, *before), pusher, SystemClock(), ReaderSamples(reader), lambda: None, hold_s=1)
+    import_log(
+        SampleFile(_log(tmp_path, *before)), pusher, SystemClock(), ReaderSamples(reader), lambda: None, hold_s=1
+    )
     path = _log(tmp_path, *(f"{START_S + second},{unique_node},g0,5" for second in range(20)))
 
     with LosingPusher(victoriametrics_url) as losing, pytest.raises(UnavailableError, match=r"has 30, where .* 40 "):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.imports.sample_import import import_samples
+from collector.imports.sample_csv import SampleFile
+from collector.imports.sample_import import import_log
 from domain.clock import SystemClock
 from domain.errors import ConflictError, InputError, UnavailableError
 from domain.period import format_instant
@@ -107,7 +108,7 @@ def test_a_log_older_than_the_retention_is_refused_before_the_first_byte(
     ):
         path = write_log(tmp_path, unique_node, "1662858720,NODE,GPU-1,0.5,1")
         with pytest.raises(InputError, match="keeps nothing from before"):
-            import_samples(path, pusher, SystemClock(), ReaderSamples(reader), unchecked)
+            import_log(SampleFile(path), pusher, SystemClock(), ReaderSamples(reader), unchecked)
         assert not any(pusher.dropped_rows().values())
 
 
@@ -158,10 +159,10 @@ def test_a_store_that_did_not_keep_everything_is_an_error(tmp_path: Path, unique
     path = write_log(tmp_path, unique_node, f"{START_S},NODE,GPU-1,0.5,1")
 
     with pytest.raises(UnavailableError, match=r"of 2 samples of .* the store has 1"):
-        import_samples(path, pusher, SystemClock(), ForgetfulStore(kept=1), unchecked)
+        import_log(SampleFile(path), pusher, SystemClock(), ForgetfulStore(kept=1), unchecked)
 
 
 def test_a_store_that_is_down_is_one_line(tmp_path: Path, unique_node: str) -> None:
     path = write_log(tmp_path, unique_node, f"{START_S},NODE,GPU-1,0.5,1")
     with Pusher(f"http://127.0.0.1:{free_port()}") as pusher, pytest.raises(UnavailableError, match="no answer"):
-        import_samples(path, pusher, SystemClock(), ForgetfulStore(kept=0), unchecked)
+        import_log(SampleFile(path), pusher, SystemClock(), ForgetfulStore(kept=0), unchecked)
