@@ -18,7 +18,6 @@ class Proxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Passing)
         self.daemon_threads = True
         self.upstream = upstream
-        self.client = httpx.Client(trust_env=False)
         self.refuses: Callable[[str, bytes], bool] = lambda _path, _body: False
         self.connections = 0
 
@@ -33,14 +32,20 @@ class _Passing(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
+        # One for each connection: a thread that still passes something on when the proxy is closed closes its own.
+        self.client = httpx.Client(trust_env=False)
         self.server.connections += 1
+
+    def finish(self) -> None:
+        self.client.close()
+        super().finish()
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.server.refuses(self.path, body):
             self._answer(400, f"missing route for {self.path}".encode())
             return
-        answer = self.server.client.request(self.command, self.server.upstream + self.path, content=body)
+        answer = self.client.request(self.command, self.server.upstream + self.path, content=body)
         self._answer(answer.status_code, answer.content)
 
     def do_GET(self) -> None:
@@ -60,7 +65,7 @@ class _Passing(BaseHTTPRequestHandler):
 @contextmanager
 def proxy(upstream: str) -> Iterator[Proxy]:
     """A proxy before that server."""
-    with Proxy(upstream) as server, server.client:
+    with Proxy(upstream) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
