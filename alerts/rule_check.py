@@ -103,7 +103,7 @@ def _series_problems(rule: Rule, recorded: set[str]) -> Iterator[str]:
     words = {name for action in actions for name in _LOOKS_LIKE_A_SERIES.findall(action)} - _LABELS
     for name in sorted((names | words) - known):
         close = get_close_matches(name, sorted(known), n=1)
-        yield f"there is no series '{name}'; " + (f"write '{close[0]}'" if close else "see domain/series.py for all")
+        yield f"there is no series '{name}'; " + (f"write '{close[0]}'" if close else "see domain/series/ for all")
 
 
 def _page_problems(rule: Rule) -> Iterator[str]:

@@ -170,6 +170,7 @@ class MigInstanceReport(_Body):
     slices: Whole
     sm_count: Annotated[Whole, Field(ge=1)]
     vram_bytes: Annotated[Whole, Field(ge=1)]
+    generation: Whole = 1
 
     def instance(self) -> MigInstance:
         """The fact."""
@@ -188,6 +189,10 @@ class DeviceReport(_Body):
     sm_count: Whole | None = None
     pci_bus_id: Text = ""
     driver_version: Text = ""
+    minor: Whole | None = None
+    architecture: Text = ""
+    vbios_version: Text = ""
+    numa_node: Whole | None = None
     instances: Annotated[list[MigInstanceReport], Field(max_length=16)] = Field(default_factory=list)
 
     def device(self) -> Device:

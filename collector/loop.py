@@ -8,6 +8,7 @@ import structlog
 
 from collector.card_readers import CardReaders
 from collector.delivery.queue import BatchQueue
+from collector.field_states import FieldStates
 from collector.ranges import refuse_garbage
 from collector.sample_runs import info_runs, one_sample, reading_runs
 from collector.steady_clock import SteadyClock
@@ -66,6 +67,7 @@ class SamplingLoop:
         self._skew_us = skew_us
         self._wake_sender = wake_sender
         self._described: tuple[Device, ...] = ()
+        self._field_states = FieldStates(node)
         self._missed_reads: Counter[str] = Counter()
         self._garbage: Counter[str] = Counter()
         self._mute: frozenset[str] = frozenset()
@@ -102,8 +104,10 @@ class SamplingLoop:
         if holes:
             log.warning("seconds_missed", node=self._node, first_s=until_s, seconds=holes)
         self._note_missed(answers.missed)
+        readings = list(self._believable(answers.readings))
         runs = [
-            *reading_runs(self._node, second_s, self._believable(answers.readings)),
+            *reading_runs(self._node, second_s, readings),
+            *self._field_states.runs(second_s, readings),
             *self._info(second_s, devices),
             *self._own_runs(second_s, late_s, self._queue.holes + holes),
         ]

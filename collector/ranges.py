@@ -9,24 +9,52 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
+from domain.samples import UNATTRIBUTED, DeviceReading, FieldState, OwnerUse
 from domain.series import (
     GPU_BUSY,
+    GPU_CLOCK_EVENT,
+    GPU_COMPUTE,
+    GPU_DECODER_BUSY,
     GPU_DRAM_ACTIVE,
+    GPU_ECC_CORRECTED,
+    GPU_ECC_UNCORRECTED,
+    GPU_ENCODER_BUSY,
     GPU_ENERGY,
+    GPU_FP16_ACTIVE,
+    GPU_FP32_ACTIVE,
+    GPU_FP64_ACTIVE,
     GPU_GR_ACTIVE,
+    GPU_JPEG_BUSY,
     GPU_LAST_XID,
+    GPU_MEMORY_BUSY,
     GPU_MEMORY_CLOCK,
     GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TEMPERATURE,
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
+    GPU_NVLINK_RECEIVED,
+    GPU_NVLINK_TRANSMITTED,
+    GPU_OFA_BUSY,
+    GPU_PCIE_RECEIVED,
+    GPU_PCIE_TRANSMITTED,
     GPU_POWER,
+    GPU_POWER_INSTANT,
+    GPU_RECOVERY_ACTION,
+    GPU_REMAPPED_ROWS,
+    GPU_ROW_REMAP_FAILED,
+    GPU_ROW_REMAP_PENDING,
     GPU_SM_ACTIVE,
+    GPU_SM_ACTIVE_CYCLES,
     GPU_SM_CLOCK,
+    GPU_SM_ELAPSED_CYCLES,
     GPU_SM_OCCUPANCY,
     GPU_TEMPERATURE,
     GPU_TENSOR_ACTIVE,
+    GPU_THROTTLE,
     GPU_UP,
+    GPU_VGPU_BUSY,
+    GPU_VGPU_MEMORY,
+    GPU_XID_EVENTS,
     OWNER_COMPUTE,
     OWNER_MEMORY,
     Series,
@@ -37,26 +65,61 @@ _VRAM_BYTES = 4_096 * GIB
 # 1 kW for four years. DCGM's blank of a double, 2^47, is above it even when read as millijoules.
 _ENERGY_JOULES = 2**37
 
+_RATIO = (0, 1)
+_VRAM = (0, _VRAM_BYTES)
+# The driver's own "cannot tell" is 2^64 - 1, and its counters of bytes have 64 bits.
+_TRAFFIC_BYTES = (0, 2**62)
+_COUNT = (0, 2**53 - 1)
+
 # Lowest and highest value that any card can have, both included.
 _RANGES: dict[Series, tuple[float, float]] = {
-    GPU_UP: (0, 1),
-    GPU_BUSY: (0, 1),
-    GPU_SM_ACTIVE: (0, 1),
-    GPU_SM_OCCUPANCY: (0, 1),
-    GPU_GR_ACTIVE: (0, 1),
-    GPU_TENSOR_ACTIVE: (0, 1),
-    GPU_DRAM_ACTIVE: (0, 1),
+    GPU_UP: _RATIO,
+    GPU_BUSY: _RATIO,
+    GPU_COMPUTE: _RATIO,
+    GPU_SM_ACTIVE: _RATIO,
+    GPU_SM_OCCUPANCY: _RATIO,
+    GPU_GR_ACTIVE: _RATIO,
+    GPU_TENSOR_ACTIVE: _RATIO,
+    GPU_FP64_ACTIVE: _RATIO,
+    GPU_FP32_ACTIVE: _RATIO,
+    GPU_FP16_ACTIVE: _RATIO,
+    GPU_DRAM_ACTIVE: _RATIO,
+    GPU_MEMORY_BUSY: _RATIO,
+    GPU_ENCODER_BUSY: _RATIO,
+    GPU_DECODER_BUSY: _RATIO,
+    GPU_JPEG_BUSY: _RATIO,
+    GPU_OFA_BUSY: _RATIO,
+    GPU_SM_ACTIVE_CYCLES: _TRAFFIC_BYTES,
+    GPU_SM_ELAPSED_CYCLES: _TRAFFIC_BYTES,
     GPU_MEMORY_TOTAL: (1, _VRAM_BYTES),
-    GPU_MEMORY_RESERVED: (0, _VRAM_BYTES),
-    GPU_MEMORY_USED: (0, _VRAM_BYTES),
+    GPU_MEMORY_RESERVED: _VRAM,
+    GPU_MEMORY_USED: _VRAM,
     GPU_POWER: (0, 5_000),
+    GPU_POWER_INSTANT: (0, 5_000),
     GPU_ENERGY: (0, _ENERGY_JOULES),
     GPU_TEMPERATURE: (-40, 150),
+    GPU_MEMORY_TEMPERATURE: (-40, 150),
     GPU_SM_CLOCK: (0, 20e9),
     GPU_MEMORY_CLOCK: (0, 20e9),
+    GPU_PCIE_RECEIVED: _TRAFFIC_BYTES,
+    GPU_PCIE_TRANSMITTED: _TRAFFIC_BYTES,
+    GPU_NVLINK_RECEIVED: _TRAFFIC_BYTES,
+    GPU_NVLINK_TRANSMITTED: _TRAFFIC_BYTES,
+    GPU_VGPU_BUSY: _RATIO,
+    GPU_VGPU_MEMORY: _VRAM,
     GPU_LAST_XID: (0, 9_999),
-    OWNER_MEMORY: (0, _VRAM_BYTES),
-    OWNER_COMPUTE: (0, 1),
+    GPU_XID_EVENTS: _COUNT,
+    GPU_CLOCK_EVENT: _RATIO,
+    # A hundred years.
+    GPU_THROTTLE: (0, 3_200_000_000),
+    GPU_ECC_CORRECTED: _COUNT,
+    GPU_ECC_UNCORRECTED: _COUNT,
+    GPU_REMAPPED_ROWS: (0, 1_000_000),
+    GPU_ROW_REMAP_PENDING: _RATIO,
+    GPU_ROW_REMAP_FAILED: _RATIO,
+    GPU_RECOVERY_ACTION: (0, 99),
+    OWNER_MEMORY: _VRAM,
+    OWNER_COMPUTE: _RATIO,
 }
 _WITHIN_THE_CARD = (GPU_MEMORY_RESERVED, GPU_MEMORY_USED)
 # Sums of ratios are floats; a real excess is larger.
@@ -97,6 +160,8 @@ def refuse_garbage(reading: DeviceReading) -> Checked:
         if value is not None and total_bytes is not None and value > total_bytes:
             refused.append(series)
             del values[series]
+    parts, refused_parts = _possible_parts(reading.parts)
+    refused += refused_parts
     owners = reading.owners
     used_bytes = values.get(GPU_MEMORY_USED)
     if owners and not _are_owners_possible(owners, used_bytes):
@@ -107,7 +172,24 @@ def refuse_garbage(reading: DeviceReading) -> Checked:
         owners = {owner: OwnerUse(use.memory_bytes, None) for owner, use in owners.items()}
     if not refused:
         return Checked(reading, ())
-    return Checked(replace(reading, values=values, owners=owners), tuple(refused))
+    missing = {**reading.missing, **dict.fromkeys(refused, FieldState.GARBAGE)}
+    return Checked(replace(reading, values=values, owners=owners, parts=parts, missing=missing), tuple(refused))
+
+
+def _possible_parts(
+    parts: Mapping[Series, Mapping[str, int | float]],
+) -> tuple[Mapping[Series, Mapping[str, int | float]], list[Series]]:
+    """The parts that a device can have, and the series of each that was taken out."""
+    refused = [
+        series for series, by_part in parts.items() for value in by_part.values() if not is_possible(series, value)
+    ]
+    if not refused:
+        return parts, refused
+    possible = {
+        series: {part: value for part, value in by_part.items() if is_possible(series, value)}
+        for series, by_part in parts.items()
+    }
+    return possible, refused
 
 
 def _are_owners_possible(owners: Mapping[str, OwnerUse], used_bytes: int | float | None) -> bool:

@@ -14,6 +14,9 @@ def reading_runs(node: str, second_s: int, readings: Iterable[DeviceReading]) ->
         for series, value in reading.values.items():
             if value is not None:
                 yield one_sample(series, labels, second_s, value)
+        for series, parts in reading.parts.items():
+            for part, value in parts.items():
+                yield one_sample(series, {**labels, str(series.part): part}, second_s, value)
         for owner, use in reading.owners.items():
             yield one_sample(OWNER_MEMORY, {**labels, "owner": owner}, second_s, use.memory_bytes)
             if use.compute_ratio is not None:
@@ -27,9 +30,13 @@ def info_runs(node: str, second_s: int, devices: Iterable[Device]) -> Iterator[S
             "node": node,
             "gpu_uuid": device.uuid,
             "index": str(device.index),
+            "minor": _or_nothing(device.minor),
             "model": device.model,
+            "architecture": device.architecture,
             "driver_version": device.driver_version,
+            "vbios_version": device.vbios_version,
             "pci_bus_id": device.pci_bus_id,
+            "numa_node": _or_nothing(device.numa_node),
         }
         yield one_sample(GPU_INFO, labels, second_s, 1)
         for instance in device.instances:
@@ -38,6 +45,7 @@ def info_runs(node: str, second_s: int, devices: Iterable[Device]) -> Iterator[S
                 "gpu_uuid": device.uuid,
                 "mig_uuid": instance.uuid,
                 "gi_id": str(instance.gi_id),
+                "generation": str(instance.generation),
                 "profile": instance.profile,
             }
             yield one_sample(MIG_INFO, labels, second_s, 1)
@@ -46,3 +54,7 @@ def info_runs(node: str, second_s: int, devices: Iterable[Device]) -> Iterator[S
 def one_sample(series: Series, labels: Mapping[str, str], second_s: int, value: int | float) -> SampleRun:
     """A run of one second."""
     return SampleRun(series, labels, (second_s,), (value,))
+
+
+def _or_nothing(number: int | None) -> str:
+    return "" if number is None else str(number)

@@ -1,8 +1,10 @@
 """Readings on their way from a card to the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from domain.series import Series
 
@@ -21,18 +23,55 @@ class SampleRun:
     values: Sequence[int | float]
 
 
+class FieldState(StrEnum):
+    """Why a device has no value of a series: five things that none of is a 0, nor any other."""
+
+    UNSUPPORTED = "unsupported"
+    NO_PERMISSION = "no_permission"
+    NOT_READY = "not_ready"
+    LOST = "lost"
+    ERROR = "error"
+    GARBAGE = "garbage"
+    STALE = "stale"
+    SUSPECT = "suspect"
+    PROFILER_BUSY = "profiler_busy"
+    QUIESCED = "quiesced"
+    ATTRIBUTION_UNAVAILABLE = "attribution_unavailable"
+
+
+class Basis(NamedTuple):
+    """Where values of a series come from, such as `nvml`, and what they mean there, such as `sampled`."""
+
+    source: str
+    basis: str
+
+
+_NONE: Mapping[Any, Any] = MappingProxyType({})
+
+
+def _none() -> Mapping[Any, Any]:
+    return _NONE
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceReading:
     """What one card or MIG instance said in one second; None is "this card cannot tell", never 0.
 
     `mig_uuid` is None for the card itself. Bytes, watts, joules, celsius, hertz; ratios 0..1. `owners` maps an
     owner to its bytes and its busy ratio and sums to the device; empty where owners cannot be told.
+
+    `parts` has the series of which a device has several values at a time, by their label (`Series.part`). `missing`
+    says why a series has no value, `bases` where the values of one come from, where there is more than one way.
+    Those two are told anew only where they change, so a source may hand out the same mapping each second.
     """
 
     gpu_uuid: str
     mig_uuid: str | None
     values: Mapping[Series, int | float | None]
     owners: Mapping[str, "OwnerUse"]
+    parts: Mapping[Series, Mapping[str, int | float]] = field(default_factory=_none)
+    missing: Mapping[Series, FieldState] = field(default_factory=_none)
+    bases: Mapping[Series, Basis] = field(default_factory=_none)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def _checked_labels(run: SampleRun) -> dict[str, str]:
     for label, value in labels.items():
         if label not in run.series.labels:
             raise InputError(
-                f"cannot push {name}: it has no label {label!r}; domain/series.py allows {', '.join(run.series.labels)}"
+                f"cannot push {name}: it has no label {label!r}; domain/series/ allows {', '.join(run.series.labels)}"
             )
         try:
             length = len(value.encode())

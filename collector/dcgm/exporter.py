@@ -15,7 +15,7 @@ import structlog
 from collector.dcgm.cards import Scrape, ScrapedCard, ScrapedDevice
 from collector.dcgm.fields import FIELDS
 from collector.dcgm.scraper import DcgmScraper
-from collector.owners import owned_reading
+from collector.owners.split import owned_reading
 from domain.clock import Clock
 from domain.errors import InputError, UnavailableError
 from domain.inventory import Device

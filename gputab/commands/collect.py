@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
+from collector.call_times import CallTimes
 from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.node_service import NodeService
 from collector.delivery.queue import BatchQueue
-from collector.nvml import NvmlSource
+from collector.nvml.source import NvmlSource
 from collector.process import collect as run_collector
 from collector.process import queue_path
 from collector.simulation.source import SimulatedSource
@@ -75,7 +76,7 @@ def _open_source(kind: SourceKind, world: Path | None, dcgm: str | None, node: s
     if (kind is SourceKind.SIMULATOR) != (world is not None):
         raise InputError("cannot collect: --world FILE goes with --source simulator, and with no other")
     if dcgm is None:
-        return NvmlSource() if world is None else SimulatedSource(world, node)
+        return NvmlSource(CallTimes(composition.clock())) if world is None else SimulatedSource(world, node)
     if world is not None:
         raise InputError("cannot collect: --dcgm URL goes with real cards; leave out --source simulator")
     return DcgmExporterSource(_server_url(dcgm), composition.clock())

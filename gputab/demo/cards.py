@@ -7,7 +7,8 @@ from typing import Protocol
 import httpx
 from rich.console import Console
 
-from collector.nvml import NvmlSource
+from collector.call_times import CallTimes
+from collector.nvml.source import NvmlSource
 from collector.simulation.fleet import demo_fleet
 from collector.simulation.history_plan import TENANTS, plan_history
 from collector.simulation.world import World
@@ -72,7 +73,7 @@ class DemoCards(Protocol):
 def find_cards(settings: Settings, clock: Clock, past_s: int) -> DemoCards:
     """The machine's cards if a driver answers and has some, else the simulated fleet with `past_s` of history."""
     try:
-        source = NvmlSource()
+        source = NvmlSource(CallTimes(clock))
     except UnavailableError:
         return SimulatedCards(clock.now_us() // MICROSECONDS, past_s)
     try:

@@ -53,7 +53,7 @@ def test_a_series_that_does_not_exist_is_named_with_what_may_be_meant(tmp_path: 
     path = write(tmp_path, GOOD.replace("gpu_up == 0", "gpu_upp == 0 and xyzzy > 1"))
     assert problems(path) == [
         "CardLost: there is no series 'gpu_upp'; write 'gpu_up'",
-        "CardLost: there is no series 'xyzzy'; see domain/series.py for all",
+        "CardLost: there is no series 'xyzzy'; see domain/series/ for all",
     ]
 
 

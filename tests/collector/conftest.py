@@ -9,11 +9,12 @@ import pynvml
 import pytest
 import structlog
 
+from collector.call_times import CallTimes
 from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.queue import BatchQueue
 from collector.imports.sample_csv import SampleFile
 from collector.imports.sample_import import ImportReport, import_log
-from collector.nvml import NvmlSource
+from collector.nvml.source import NvmlSource
 from domain.clock import SystemClock
 from domain.samples import DeviceReading
 from domain.units import MIB
@@ -85,7 +86,7 @@ def open_source(proc: ProcTree) -> Iterator[Callable[[], NvmlSource]]:
     opened: list[NvmlSource] = []
 
     def open_() -> NvmlSource:
-        opened.append(NvmlSource(proc.root))
+        opened.append(NvmlSource(CallTimes(SystemClock()), proc.root))
         opened[-1].inventory()
         return opened[-1]
 

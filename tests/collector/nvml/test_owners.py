@@ -6,7 +6,7 @@ import pynvml
 import pytest
 from structlog.testing import capture_logs
 
-from collector.nvml import NvmlSource
+from collector.nvml.source import NvmlSource
 from collector.ranges import refuse_garbage
 from domain.samples import UNATTRIBUTED, DeviceReading
 from domain.series import GPU_MEMORY_USED, GPU_UP, OWNER_MEMORY

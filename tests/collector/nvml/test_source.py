@@ -8,10 +8,12 @@ import pynvml
 import pytest
 from structlog.testing import capture_logs
 
+from collector.call_times import CallTimes
 from collector.card_readers import CardReaders
-from collector.nvml import NvmlSource
+from collector.nvml.source import NvmlSource
 from collector.ranges import refuse_garbage
 from collector.source import SourceGoneError
+from domain.clock import SystemClock
 from domain.errors import UnavailableError
 from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
 from domain.series import (
@@ -192,7 +194,7 @@ def test_no_driver_is_one_line_that_names_the_simulator(driver: FakeDriver) -> N
     driver.fault(pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "nvmlInitWithFlags")
 
     with pytest.raises(UnavailableError, match="by `gputab demo`"):
-        NvmlSource()
+        NvmlSource(CallTimes(SystemClock()))
 
 
 def test_a_card_without_memory_to_meter_is_left_out_and_said_once(
@@ -201,7 +203,7 @@ def test_a_card_without_memory_to_meter_is_left_out_and_said_once(
     """A driver before 510 has no second version of the memory call, and a GB10 answers N/A to it."""
     driver = use_driver(build(tmp_path, "-DOLD_DRIVER"))
     driver.card(0)
-    source = NvmlSource()
+    source = NvmlSource(CallTimes(SystemClock()))
 
     with capture_logs() as logs:
         assert source.inventory() == ()
@@ -214,7 +216,7 @@ def test_a_card_without_memory_to_meter_is_left_out_and_said_once(
 def test_a_card_that_was_lost_before_it_was_seen_is_said_once_and_found_when_it_is_back(driver: FakeDriver) -> None:
     uuids = [driver.card(index) for index in range(2)]
     driver.fault(pynvml.NVML_ERROR_GPU_IS_LOST, uuid=uuids[1])
-    source = NvmlSource()
+    source = NvmlSource(CallTimes(SystemClock()))
 
     with capture_logs() as logs:
         for _ in range(3):

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.owners import Processes, cgroup_owner, sees_host_processes, split
+from collector.owners.cgroups import cgroup_owner
+from collector.owners.processes import Processes, sees_host_processes
+from collector.owners.split import split
 from domain.samples import UNATTRIBUTED
 from tests.fakes.nvml.processes import ProcTree
 

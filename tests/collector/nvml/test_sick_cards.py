@@ -6,8 +6,10 @@ import pynvml
 import pytest
 from structlog.testing import capture_logs
 
-from collector.nvml import NvmlSource
+from collector.call_times import CallTimes
+from collector.nvml.source import NvmlSource
 from collector.source import SourceGoneError
+from domain.clock import SystemClock
 from domain.errors import UnavailableError
 from domain.units import MIB
 from tests.fakes.nvml.driver import FakeDriver
@@ -52,7 +54,7 @@ def test_a_card_that_was_seen_stays_as_it_was(driver: FakeDriver, open_source: O
 def test_a_card_that_was_never_seen_is_left_out_until_it_answers(driver: FakeDriver, call: str, code: int) -> None:
     uuids = [driver.card(index) for index in range(3)]
     driver.fault(code, call, uuids[1])
-    source = NvmlSource()
+    source = NvmlSource(CallTimes(SystemClock()))
 
     with capture_logs() as logs:
         for _ in range(3):
@@ -69,7 +71,7 @@ def test_several_sick_cards_are_counted(driver: FakeDriver) -> None:
     uuids = [driver.card(index) for index in range(4)]
     for uuid in uuids[1:3]:
         driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetUUID", uuid)
-    source = NvmlSource()
+    source = NvmlSource(CallTimes(SystemClock()))
 
     with capture_logs() as logs:
         assert [device.index for device in source.inventory()] == [0, 3]
@@ -81,7 +83,7 @@ def test_a_node_whose_every_card_is_sick_from_the_start_is_an_error(driver: Fake
     """A collector that beats without a card would have everything billed on record."""
     driver.card(0)
     driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetUUID")
-    source = NvmlSource()
+    source = NvmlSource(CallTimes(SystemClock()))
 
     with pytest.raises(UnavailableError, match="cannot read the inventory of the NVIDIA driver") as raised:
         source.inventory()
@@ -125,7 +127,7 @@ def test_a_card_in_mig_mode_that_fails_to_answer_keeps_its_instances(
 def test_an_instance_of_a_profile_that_cannot_be_told_costs_its_card_alone(driver: FakeDriver) -> None:
     uuids = _mig_cards(driver)
     driver.instance(1, 1, "", gi_id=9, start=1, size=1, sms=16, memory_mib=9_984, total=MIB)
-    source = NvmlSource()
+    source = NvmlSource(CallTimes(SystemClock()))
 
     with capture_logs() as logs:
         assert [device.uuid for device in source.inventory()] == uuids[:1]

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import pynvml
 import pytest
 
-from collector.nvml import NvmlSource
+from collector.call_times import CallTimes
+from collector.nvml.source import NvmlSource
+from domain.clock import SystemClock
 from domain.errors import UnavailableError
 from domain.inventory import MigInstance
 from domain.samples import UNATTRIBUTED, OwnerUse
@@ -110,7 +112,7 @@ def test_where_an_instance_lies_is_seen_by_root_only(driver: FakeDriver) -> None
     _mig_card(driver)
     driver.instance(0, 0, "1g.10gb", gi_id=7, size=1, sms=16, memory_mib=9_984, total=1)
     driver.fault(pynvml.NVML_ERROR_NO_PERMISSION, "nvmlDeviceGetGpuInstanceById")
-    source = NvmlSource()
+    source = NvmlSource(CallTimes(SystemClock()))
 
     with pytest.raises(UnavailableError, match="run the collector as root"):
         source.inventory()

@@ -1,0 +1,121 @@
+"""What a collector says of its own work."""
+
+from domain.series.series import COUNTER, GAUGE, NODE, Series
+
+COLLECTOR_COMPLETE_UNTIL = Series(
+    "collector_complete_until_timestamp_seconds",
+    "seconds",
+    GAUGE,
+    "every second before this one was delivered or recorded as a hole",
+    NODE,
+    True,
+)
+COLLECTOR_LATENESS = Series("collector_tick_lateness_seconds", "seconds", GAUGE, "how late the tick began", NODE)
+COLLECTOR_QUEUED = Series(
+    "collector_queued_batches",
+    "batches",
+    GAUGE,
+    "seconds waiting on disk for the store",
+    NODE,
+    True,
+)
+COLLECTOR_HOLES = Series("collector_holes_total", "seconds", COUNTER, "seconds that were not sampled", NODE, True)
+COLLECTOR_MISSED = Series(
+    "collector_missed_reads_total",
+    "seconds",
+    COUNTER,
+    "seconds in which one card gave no answer in time, while the others did",
+    ("node", "gpu_uuid"),
+    True,
+)
+COLLECTOR_REFUSED = Series(
+    "collector_refused_batches_total",
+    "batches",
+    COUNTER,
+    "seconds the store called unusable, or would not keep; they are set aside on disk",
+    NODE,
+    True,
+)
+COLLECTOR_CLOCK_SKEW = Series(
+    "collector_clock_skew_seconds", "seconds", GAUGE, "the allocator's clock minus the node's", NODE
+)
+COLLECTOR_GARBAGE = Series(
+    "collector_garbage_total",
+    "readings",
+    COUNTER,
+    "readings refused because no card can have such a value",
+    ("node", "field"),
+    True,
+)
+
+COLLECTOR_QUARANTINED = Series(
+    "collector_quarantined_samples_total",
+    "samples",
+    COUNTER,
+    "samples that the store called unusable, or would have dropped; they are set aside on disk",
+    NODE,
+    True,
+)
+COLLECTOR_QUEUE_BYTES = Series(
+    "collector_queue_bytes", "bytes", GAUGE, "what waits on disk, or is kept there to be sent again", NODE, True
+)
+COLLECTOR_QUEUE_AGE = Series(
+    "collector_queue_oldest_age_seconds", "seconds", GAUGE, "age of the oldest second that waits for the store", NODE
+)
+COLLECTOR_STORE_SKEW = Series(
+    "collector_store_clock_skew_seconds", "seconds", GAUGE, "the store's clock minus the node's, to the second", NODE
+)
+COLLECTOR_CLOCK_STEPS = Series(
+    "collector_clock_steps_total", "steps", COUNTER, "jumps of the node's wall clock by more than 2 s", NODE, True
+)
+COLLECTOR_COVERAGE = Series(
+    "collector_sample_coverage_ratio",
+    "ratio",
+    GAUGE,
+    "seconds in which the card answered as a share of those that passed, over the last hour",
+    ("node", "gpu_uuid"),
+)
+COLLECTOR_EXPECTED_CARDS = Series(
+    "collector_expected_cards", "cards", GAUGE, "cards that the node has had; one that is lost still counts", NODE, True
+)
+COLLECTOR_DRIVER_STATE = Series(
+    "collector_driver_state",
+    "bool",
+    GAUGE,
+    "1 for what the driver is now: open, gone, mismatch or quiesced; 0 once when that ends",
+    ("node", "state"),
+    True,
+)
+COLLECTOR_DRIVER_OPENED = Series(
+    "collector_driver_opened_total", "times", COUNTER, "how often the driver was opened", NODE, True
+)
+COLLECTOR_CALL_SECONDS = Series(
+    "collector_call_seconds_total", "seconds", COUNTER, "time spent in a function of the driver", ("node", "call")
+)
+COLLECTOR_CALLS = Series(
+    "collector_calls_total", "calls", COUNTER, "calls of a function of the driver", ("node", "call"), True
+)
+COLLECTOR_CALL_FAILURES = Series(
+    "collector_call_failures_total",
+    "calls",
+    COUNTER,
+    "calls of a function of the driver that it answered with an error",
+    ("node", "call", "error"),
+    True,
+)
+COLLECTOR_COUNTER_RESETS = Series(
+    "collector_counter_resets_total",
+    "times",
+    COUNTER,
+    "how often a counter of a card began again, as it does when the driver is loaded",
+    ("node", "gpu_uuid", "field"),
+    True,
+)
+COLLECTOR_UNPROVED_PROCESSES = Series(
+    "collector_unproved_processes",
+    "processes",
+    GAUGE,
+    "processes on the cards that no cgroup proves an owner of",
+    NODE,
+    True,
+)
