@@ -3,82 +3,76 @@
 import errno
 import os
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
 from domain.errors import CapacityError, ConflictError, GputabError, InputError, NotFoundError
-from gputab.commands import (
-    alerts,
-    alloc,
-    allocations,
-    bill,
-    bills,
-    collect,
-    database,
-    demo,
-    explorer,
-    meter,
-    prices,
-    replay,
-    samples,
-    serve,
-    tenants,
-    victoriametrics,
-)
 from gputab.output import say
+
+# Name -> where its group of commands, or its one command, is. Only what is run is imported: a collector on a rented
+# node has no use for the ledger's libraries.
+PIPELINE = {
+    "demo": "demo:demo",
+    "bill": "bill:bill",
+    "db": "database:app",
+    "tenant": "tenants:tenant_app",
+    "token": "tenants:token_app",
+    "victoriametrics": "victoriametrics:victoriametrics",
+    "collect": "collect:collect",
+    "samples": "samples:app",
+    "replay": "replay:replay",
+    "allocator": "serve:serve",
+    "alloc": "alloc:app",
+    "allocations": "allocations:app",
+    "prices": "prices:app",
+    "meter": "meter:app",
+    "usage": "bills:usage",
+    "invoice": "bills:invoice",
+    "explorer": "explorer:explorer",
+    "alerts": "alerts:app",
+}
 
 
 class PipelineGroup(TyperGroup):
-    """Lists the commands in the order data flows, which is the order they are added in."""
+    """Lists the commands in the order data flows, and imports each when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         """The names, in that order."""
         return list(PIPELINE)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name; None where there is none."""
+        if cmd_name in PIPELINE and cmd_name not in self.commands:
+            module, name = PIPELINE[cmd_name].split(":")
+            part = getattr(import_module(f"gputab.commands.{module}"), name)
+            carrier = _plain_typer()
+            if isinstance(part, typer.Typer):
+                carrier.add_typer(part, name=cmd_name)
+            else:
+                carrier.command(cmd_name)(part)
+            self.commands.update(get_group(carrier).commands)
+        return super().get_command(ctx, cmd_name)
 
-app = typer.Typer(
-    name="gputab",
-    cls=PipelineGroup,
-    help="The taximeter for rented GPUs: collect, grant, meter, invoice.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+
+def _plain_typer(**how: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **how)
+
+
+app = get_group(
+    _plain_typer(
+        name="gputab",
+        cls=PipelineGroup,
+        help="The taximeter for rented GPUs: collect, grant, meter, invoice.",
+        no_args_is_help=True,
+    )
 )
-
-# Name -> a group of commands, or one command.
-PIPELINE: dict[str, typer.Typer | Callable[..., None]] = {
-    "demo": demo.demo,
-    "bill": bill.bill,
-    "db": database.app,
-    "tenant": tenants.tenant_app,
-    "token": tenants.token_app,
-    "victoriametrics": victoriametrics.victoriametrics,
-    "collect": collect.collect,
-    "samples": samples.app,
-    "replay": replay.replay,
-    "allocator": serve.serve,
-    "alloc": alloc.app,
-    "allocations": allocations.app,
-    "prices": prices.app,
-    "meter": meter.app,
-    "usage": bills.usage,
-    "invoice": bills.invoice,
-    "explorer": explorer.explorer,
-    "alerts": alerts.app,
-}
 # What a file system says where it cannot take the output.
 _CANNOT_TAKE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-
-for _name, _part in PIPELINE.items():
-    if isinstance(_part, typer.Typer):
-        app.add_typer(_part, name=_name)
-    else:
-        app.command(_name)(_part)
 
 
 def main() -> None:

@@ -1,23 +1,17 @@
-"""The composition root of every command: settings in, plain objects out."""
+"""The composition root of every command: settings in, plain objects out.
+
+What needs the ledger is in `ledger.py`: a rented node has none, and its collector stays small.
+"""
 
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 
 import httpx
 import structlog
 
-from domain.clock import MICROSECONDS, Clock, SystemClock
+from domain.clock import Clock, SystemClock
 from domain.errors import AccessError
-from domain.period import HOUR_S, HOUR_US
 from domain.skus import SkuTable, load_skus
-from meter.stored_observations import StoredObservations
-from meter.windows import SettleRules, WindowRater
 from settings.gputab import Settings, load_settings
-from store.access import Principal
-from store.database import Database
-from store.migrate import check
-from victoriametrics.read import Reader
 
 # One attempt must not outlive the patience of a person at a terminal.
 _TIMEOUT_SECONDS = 30.0
@@ -32,14 +26,6 @@ def settings() -> Settings:
 def clock() -> Clock:
     """The machine's clock."""
     return SystemClock()
-
-
-@contextmanager
-def open_database(config: Settings) -> Iterator[Database]:
-    """The ledger, refused unless it is at the newest migration."""
-    with closing(Database(config.database_url)) as database:
-        check(database)
-        yield database
 
 
 def http_client() -> httpx.Client:
@@ -71,19 +57,3 @@ def token(config: Settings) -> str:
     if config.token is None or not config.token.get_secret_value():
         raise AccessError("cannot ask the allocator without a token: set GPUTAB_TOKEN", authenticated=False)
     return config.token.get_secret_value()
-
-
-@contextmanager
-def window_rater(
-    config: Settings, database: Database, principal: Principal, *, accepts_skew: bool = False
-) -> Iterator[WindowRater]:
-    """The meter over the sample store of the settings; `accepts_skew` as in `SettleRules`."""
-    with Reader(config.victoriametrics_url) as reader:
-        lookback_s = (config.settle_deadline_hours + 1) * HOUR_S
-        observations = StoredObservations(config.victoriametrics_url, reader, lookback_s=lookback_s, clock=clock())
-        rules = SettleRules(
-            grace_us=config.settle_grace_seconds * MICROSECONDS,
-            deadline_us=config.settle_deadline_hours * HOUR_US,
-            accepts_skew=accepts_skew,
-        )
-        yield WindowRater(database, principal, observations, config.evidence_path, rules)

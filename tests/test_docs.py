@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from pydantic_core import PydanticUndefined
 from typer.core import TyperGroup
-from typer.main import get_command
 
 from domain.prices import DIMENSIONS
 from domain.series import CATALOGUE
@@ -79,7 +78,7 @@ def false_commands(document: Document) -> Iterator[str]:
     """Calls of gputab that its command line would refuse: command, option, or an argument too many."""
     for words in document.words_after("gputab"):
         try:
-            _follow(get_command(app), words)
+            _follow(app, words)
         except LookupError as error:
             yield f"gputab {' '.join(words)}: {error}"
 
@@ -89,9 +88,10 @@ def _follow(command: object, words: list[str]) -> None:
     if isinstance(command, TyperGroup):
         if words and not words[0].startswith("-"):
             for name in words[0].split("|"):
-                if name not in command.commands:
+                found = command.get_command(None, name)  # type: ignore[arg-type] # it needs no context
+                if found is None:
                     raise LookupError(f"no command {name!r}")
-                _follow(command.commands[name], words[1:])
+                _follow(found, words[1:])
         return
     parameters = command.params  # type: ignore[attr-defined] # the command library has no types of its own
     options = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts) if name[0] == "-"}

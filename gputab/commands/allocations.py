@@ -14,7 +14,7 @@ from rich.progress import Progress
 from allocator.records.csv_rows import Problems, Row, read_rows, write_rows
 from allocator.records.store import NewTenants, export_rows, import_records
 from domain.errors import InputError, UnavailableError
-from gputab import composition
+from gputab import composition, ledger
 from gputab.output import say
 from store.access import Principal
 
@@ -38,7 +38,7 @@ def import_file(
     rows = _read(file, problems)
     console = Console(stderr=True)
     busy = console.status(f"storing {len(rows)} records") if console.is_terminal else nullcontext()
-    with composition.open_database(config) as database, busy:
+    with ledger.open_database(config) as database, busy:
         outcome = import_records(
             database,
             Principal.local_operator(),
@@ -59,7 +59,7 @@ def export_file(
     out: Annotated[Path | None, typer.Option(help="where to; default: standard output")] = None,
 ) -> None:
     """Write every allocation as CSV, in a form that imports as the same."""
-    with composition.open_database(composition.settings()) as database, database.read() as connection:
+    with ledger.open_database(composition.settings()) as database, database.read() as connection:
         rows = export_rows(connection, Principal.local_operator())
         if out is None:
             write_rows(sys.stdout, rows)

@@ -6,7 +6,7 @@ import typer
 
 from domain.money import UNITS, format_nano
 from domain.period import Period, format_instant, month_dates, parse_instant
-from gputab import composition
+from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
 from meter.invoice_store import load_draft
 from meter.invoices import Invoice, InvoiceLine
@@ -32,8 +32,8 @@ def usage(
     if period.end_us < asked.end_us:
         say(f"up to now, {format_instant(now_us)}")
     with (
-        composition.open_database(config) as database,
-        composition.window_rater(config, database, principal) as rater,
+        ledger.open_database(config) as database,
+        ledger.window_rater(config, database, principal) as rater,
     ):
         with database.read() as connection:
             grants = load_grants(connection, principal, period)
@@ -67,7 +67,7 @@ def invoice(
 ) -> None:
     """A draft invoice, to the last second that is rated."""
     first, last = month_dates(month)
-    with composition.open_database(composition.settings()) as database, database.read() as connection:
+    with ledger.open_database(composition.settings()) as database, database.read() as connection:
         draft = load_draft(connection, Principal.local_operator(), tenant, first.isoformat(), last.isoformat())
     print_invoice(draft, output)
 

@@ -6,7 +6,7 @@ import socket
 from typing import Annotated
 
 from domain.errors import UnavailableError
-from gputab import composition
+from gputab import composition, ledger
 from gputab.output import say
 from gputab.whole_numbers import whole_option
 from streamlit_app import launcher
@@ -19,7 +19,7 @@ def explorer(
 
     It runs until it is stopped, on this machine's loopback only: for others put a proxy with TLS before it.
     """
-    with composition.open_database(composition.settings()):
+    with ledger.open_database(composition.settings()):
         _refuse_taken(port)
     say(f"explorer: http://{launcher.ADDRESS}:{port}; log in with a token of role tenant, billing or operator")
     command = launcher.command(port)

@@ -15,7 +15,7 @@ from domain.clock import MICROSECONDS
 from domain.errors import InputError, UnavailableError
 from domain.money import format_nano
 from domain.period import HOUR_US, Period, format_instant, parse_instant
-from gputab import composition
+from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
 from meter import ledger_store
 from meter.backlog_store import due_windows
@@ -60,8 +60,8 @@ def run(
     if accept_skew and follow_:
         raise InputError("cannot accept clock skew unseen: give --accept-skew with --from and --to")
     with ExitStack() as stack:
-        database = stack.enter_context(composition.open_database(config))
-        rating = composition.window_rater(config, database, principal, accepts_skew=accept_skew)
+        database = stack.enter_context(ledger.open_database(config))
+        rating = ledger.window_rater(config, database, principal, accepts_skew=accept_skew)
         rater = stack.enter_context(rating)
         if start is None or end is None:
             stopped = Event()
@@ -94,7 +94,7 @@ def status(output: Format = OutputFormat.TABLE) -> None:
     """
     principal = Principal.local_operator()
     now_us = composition.clock().now_us()
-    with composition.open_database(composition.settings()) as database, database.read() as connection:
+    with ledger.open_database(composition.settings()) as database, database.read() as connection:
         due = due_windows(connection, principal)
         rows = [
             _node_row(node, ledger_store.load_windows(connection, principal, node=node), dict(reversed(due)), now_us)

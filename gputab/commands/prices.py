@@ -7,7 +7,7 @@ import typer
 
 from domain.period import format_instant
 from domain.prices import PriceBook
-from gputab import composition
+from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
 from meter.price_book import read_price_book
 from meter.price_store import load_book, load_named_book
@@ -35,7 +35,7 @@ def load(file: Annotated[Path, typer.Argument(help="the book, in YAML")]) -> Non
     """Add a book, or what is new in it; all of the file or nothing."""
     config = composition.settings()
     principal = Principal.local_operator()
-    with composition.open_database(config) as database:
+    with ledger.open_database(config) as database:
         with database.read() as connection:
             known = known_skus(connection, principal)
         # A file may be slow to come, and nobody writes while this does.
@@ -55,7 +55,7 @@ def check(file: Annotated[Path, typer.Argument(help="the book, in YAML")], outpu
 @app.command()
 def show(book: str, output: Format = OutputFormat.TABLE) -> None:
     """Every rate of a loaded book."""
-    with composition.open_database(composition.settings()) as database, database.read() as connection:
+    with ledger.open_database(composition.settings()) as database, database.read() as connection:
         found = load_named_book(connection, Principal.local_operator(), book)
     _print(found, output)
 

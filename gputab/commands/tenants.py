@@ -8,7 +8,7 @@ from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.period import format_instant, parse_instant
 from domain.slugs import check_name
-from gputab import composition
+from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
 from gputab.whole_numbers import whole_option
 from store import access
@@ -34,7 +34,7 @@ def create_tenant(
 ) -> None:
     """Add a tenant, with the projects named."""
     principal = Principal.local_operator()
-    with composition.open_database(composition.settings()) as database, database.write() as connection:
+    with ledger.open_database(composition.settings()) as database, database.write() as connection:
         now = now_us(connection)
         store_tenants.create_tenant(connection, principal, tenant=tenant, zone=zone, currency=currency, now_us=now)
         for name in project or []:
@@ -46,7 +46,7 @@ def create_tenant(
 def create_project(tenant: str, project: str) -> None:
     """Add a project to a tenant; one that is there stays as it is."""
     principal = Principal.local_operator()
-    with composition.open_database(composition.settings()) as database, database.write() as connection:
+    with ledger.open_database(composition.settings()) as database, database.write() as connection:
         store_tenants.load_tenant(connection, principal, tenant)
         store_tenants.create_project(connection, principal, tenant=tenant, project=project, now_us=now_us(connection))
     say(f"{tenant!r} has the project {project!r}")
@@ -59,7 +59,7 @@ def assign_book(
     start: Annotated[str | None, typer.Option("--from", help="from when on; default: now")] = None,
 ) -> None:
     """Rate a tenant by a price book from an instant on."""
-    with composition.open_database(composition.settings()) as database, database.write() as connection:
+    with ledger.open_database(composition.settings()) as database, database.write() as connection:
         now = now_us(connection)
         start_us = parse_instant(start) if start else now
         store_tenants.assign_book(
@@ -71,7 +71,7 @@ def assign_book(
 @tenant_app.command("list")
 def list_tenants(output: Format = OutputFormat.TABLE) -> None:
     """Every tenant with its zone, currency and present book."""
-    with composition.open_database(composition.settings()) as database, database.read() as connection:
+    with ledger.open_database(composition.settings()) as database, database.read() as connection:
         found = store_tenants.load_tenants(connection, Principal.local_operator())
     rows = [
         {
@@ -100,7 +100,7 @@ def create_token(
     if node is not None:
         check_name("node", node)
     principal = Principal.local_operator()
-    with composition.open_database(composition.settings()) as database, database.write() as connection:
+    with ledger.open_database(composition.settings()) as database, database.write() as connection:
         now = now_us(connection)
         if tenant is not None:
             store_tenants.load_tenant(connection, principal, tenant)
@@ -114,7 +114,7 @@ def create_token(
 @token_app.command("revoke")
 def revoke_token(token_id: str) -> None:
     """End a token now."""
-    with composition.open_database(composition.settings()) as database, database.write() as connection:
+    with ledger.open_database(composition.settings()) as database, database.write() as connection:
         access.revoke_token(connection, Principal.local_operator(), token_id, now_us=now_us(connection))
     say(f"revoked {token_id}")
 
@@ -122,7 +122,7 @@ def revoke_token(token_id: str) -> None:
 @token_app.command("list")
 def list_tokens(output: Format = OutputFormat.TABLE) -> None:
     """Every token, without its secret."""
-    with composition.open_database(composition.settings()) as database, database.read() as connection:
+    with ledger.open_database(composition.settings()) as database, database.read() as connection:
         found = access.list_tokens(connection, Principal.local_operator())
     rows = [
         {

@@ -11,7 +11,7 @@ from domain.clock import MICROSECONDS, Clock
 from domain.errors import UnavailableError
 from domain.period import Period, billing_date, billing_zone
 from domain.series import GPU_UP
-from gputab import composition
+from gputab import ledger
 from gputab.commands.bills import print_invoice
 from gputab.demo.cards import DemoCards
 from gputab.demo.proof import HeldGrant, Proof, held_by_service, prove
@@ -82,8 +82,8 @@ def settle(
     held = [*(held_by_service(each, grant) for each in done for grant in each.grants), *past_grants]
     ended_us = max((grant.end_us or 0 for each in done for grant in each.grants), default=0)
     with (
-        composition.open_database(config) as database,
-        composition.window_rater(config, database, who) as rater,
+        ledger.open_database(config) as database,
+        ledger.window_rater(config, database, who) as rater,
         console.status("rating the last seconds"),
     ):
         _wait_for_delivery(config.victoriametrics_url, rater, cards.nodes, ended_us // MICROSECONDS + 1, clock)

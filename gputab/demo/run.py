@@ -13,7 +13,7 @@ from rich.live import Live
 from allocator.client import AllocatorClient
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import UnavailableError
-from gputab import composition
+from gputab import composition, ledger
 from gputab.demo import accounts, stage
 from gputab.demo.cards import PAST_S, TENANT_PROJECTS, DemoCards, find_cards
 from gputab.demo.customers import Customers
@@ -139,7 +139,7 @@ def _live(demo: Demo, supervisor: Supervisor, customers: Customers, duration_s: 
     """One tick a second: the tenants act, the tab is drawn."""
     began_s = demo.clock.now_us() // MICROSECONDS
     with (
-        composition.open_database(demo.scene.settings) as database,
+        ledger.open_database(demo.scene.settings) as database,
         Live(console=demo.console, auto_refresh=False) as live,
     ):
         watch = Watch(demo.scene, database, demo.client)

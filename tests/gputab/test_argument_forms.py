@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import typer
 
 from gputab.cli import app
 
@@ -52,8 +51,9 @@ def test_an_idempotency_key_that_no_header_can_hold_is_one_line(
 
 
 def _whole_options(group: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    group = group or typer.main.get_command(app)
-    for name, command in group.commands.items():
+    group = group or app
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from _whole_options(command, (*words, name))
         else:
