@@ -27,8 +27,8 @@ demo: $(READY) ## Collect, grant, meter and bill a fleet until Ctrl-C (DURATION=
 test: $(READY) ## Run the tests, with real servers on loopback
 	@$(BIN)/pytest -n auto --maxprocesses=8 --dist=loadgroup
 
-soak: $(READY) ## Run every property test on fifty times as many examples
-	@$(BIN)/pytest -m hypothesis --hypothesis-profile=soak --timeout=0 -n auto --maxprocesses=8 --dist=loadgroup
+soak: $(READY) ## Run every property test on fifty times as many examples, and faults at their full length
+	@$(BIN)/pytest -m "hypothesis or long" --hypothesis-profile=soak --timeout=0 -n auto --maxprocesses=8 --dist=loadgroup
 
 check: $(READY) ## Check format, lint, types and import directions
 	$(BIN)/ruff format --check .

@@ -35,6 +35,12 @@ def _interruptible() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def is_soak(request: pytest.FixtureRequest) -> bool:
+    """Whether tests marked `long` are to take their full length, as `make soak` has it, or a slice of it."""
+    return bool(request.config.getoption("hypothesis_profile") == "soak")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_of_the_shell() -> Iterator[None]:
     """A test runs on its own settings, whatever the person who runs it has set."""
