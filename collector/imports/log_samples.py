@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from collector.imports.sample_csv import Identity, Row
+from collector.imports.sample_rows import Identity, Row
 from collector.logs.log import Log, LogCard, LogRow, RefusedRow
 from collector.ranges import is_possible
 from domain.errors import InputError
@@ -79,7 +79,8 @@ class LogSamples:
                 )
             gpu_uuid = f"{node}/{card.index}"
             self.unnamed.add(gpu_uuid)
-        found = Identity(check_name("node", node), check_name("GPU UUID", gpu_uuid), card.mig_uuid or "", "")
+        mig_uuid = _mig_uuid(card, gpu_uuid)
+        found = Identity(check_name("node", node), check_name("GPU UUID", gpu_uuid), mig_uuid, "")
         if found.mig_uuid:
             check_name("MIG UUID", found.mig_uuid)
         self._identities[card] = found
@@ -108,3 +109,10 @@ class LogSamples:
                 )
                 del values[series]
         return values
+
+
+def _mig_uuid(card: LogCard, gpu_uuid: str) -> str:
+    """The instance's name, "" for a card: what its log names by the index of its card is named by the card's UUID."""
+    name = card.mig_uuid or ""
+    by_index = f"MIG-{card.index}/"
+    return f"MIG-{gpu_uuid}/{name.removeprefix(by_index)}" if name.startswith(by_index) else name

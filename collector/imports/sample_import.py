@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collector.imports.sample_csv import Identity
 from collector.imports.sample_log import SampleLog, changed, refuse_change, refuse_problems
+from collector.imports.sample_rows import Identity
 from collector.imports.sample_seconds import Reading, Seconds, Steps
 from collector.imports.stored_samples import StoredSamples, refuse_larger
 from collector.sample_runs import one_sample

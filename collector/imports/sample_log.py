@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from collector.imports.sample_csv import Row
+from collector.imports.sample_rows import Row
 from domain.errors import InputError, UnavailableError
 from domain.problems import SHOWN_PROBLEMS, listed
 
@@ -18,7 +18,11 @@ class SampleLog(Protocol):
 
     path: Path
     problems: list[str]
-    cut_cells: int
+
+    @property
+    def cut_cells(self) -> int:
+        """Of the latest reading so far."""
+        ...
 
     def rows(self, advance: Callable[[int], None]) -> Iterator[Row]:
         """Every good row, those of a device and its owners in the order of time.

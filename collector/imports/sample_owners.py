@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from collector.imports.sample_csv import Identity, Row
+from collector.imports.sample_rows import Identity, Row
 from domain.series import GPU_MEMORY_TOTAL, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY, Series
 
 Values = Mapping[Series, int | float]
@@ -78,7 +78,7 @@ def excess(moment: Moment, limit: tuple[Series, int | float]) -> str | None:
         return None
     row = max((row for row in moment.owners.values() if OWNER_MEMORY in row.values), key=lambda row: row.line)
     return (
-        f"line {row.line}: {OWNER_MEMORY.name} '{row.values[OWNER_MEMORY]}': the owners of the device have {owned} "
+        f"{row.place}: {OWNER_MEMORY.name} '{row.values[OWNER_MEMORY]}': the owners of the device have {owned} "
         f"bytes, more than its {limit[0].name} {limit[1]}"
     )
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from collector.imports.sample_csv import Identity, Row
 from collector.imports.sample_owners import Moment, Values, excess, limit_of, merge_owners, moments, owned_bytes
+from collector.imports.sample_rows import Identity, Row
 from domain.clock import MICROSECONDS
 from domain.series import OWNER_MEMORY, Kind, Series
 

@@ -7,13 +7,27 @@ from fractions import Fraction
 from collector.ranges import is_possible
 from domain.series import (
     GPU_BUSY,
+    GPU_DECODER_BUSY,
+    GPU_DRAM_ACTIVE,
+    GPU_ENCODER_BUSY,
+    GPU_FP16_ACTIVE,
+    GPU_FP32_ACTIVE,
+    GPU_FP64_ACTIVE,
+    GPU_GR_ACTIVE,
+    GPU_JPEG_BUSY,
+    GPU_MEMORY_BUSY,
     GPU_MEMORY_CLOCK,
     GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TEMPERATURE,
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
+    GPU_OFA_BUSY,
     GPU_POWER,
+    GPU_SM_ACTIVE,
     GPU_SM_CLOCK,
+    GPU_SM_OCCUPANCY,
     GPU_TEMPERATURE,
+    GPU_TENSOR_ACTIVE,
     Series,
 )
 from domain.units import GIB, MIB
@@ -26,13 +40,21 @@ _VALUE = re.compile(r"([+-]?[0-9]{1,18}(?:\.[0-9]{1,18})?) ?(%|[°]?[A-Za-z]{0,1
 # what nvidia-smi calls a MiB.
 _BYTES = {"": MIB, "mib": MIB, "mb": MIB, "gib": GIB, "gb": GIB, "kib": 2**10, "kb": 2**10, "b": 1, "bytes": 1}
 _CLOCK = {"": 10**6, "mhz": 10**6, "ghz": 10**9, "hz": 1}
+_CELSIUS = dict.fromkeys(("", "c", "°c", "celsius"), 1)
+_PERCENT = dict.fromkeys(("", "%", "percent", "pct"), Fraction(1, 100))
+_PERCENTAGES = (
+    *(GPU_BUSY, GPU_MEMORY_BUSY, GPU_ENCODER_BUSY, GPU_DECODER_BUSY, GPU_JPEG_BUSY, GPU_OFA_BUSY),
+    *(GPU_GR_ACTIVE, GPU_SM_ACTIVE, GPU_SM_OCCUPANCY, GPU_TENSOR_ACTIVE, GPU_DRAM_ACTIVE),
+    *(GPU_FP64_ACTIVE, GPU_FP32_ACTIVE, GPU_FP16_ACTIVE),
+)
 UNITS: dict[Series, dict[str, int | Fraction]] = {
-    GPU_BUSY: dict.fromkeys(("", "%", "percent", "pct"), Fraction(1, 100)),
+    **{series: {**_PERCENT} for series in _PERCENTAGES},
     GPU_MEMORY_TOTAL: {**_BYTES},
     GPU_MEMORY_RESERVED: {**_BYTES},
     GPU_MEMORY_USED: {**_BYTES},
     GPU_POWER: {**dict.fromkeys(("", "w", "watt", "watts"), 1), "mw": Fraction(1, 1_000)},
-    GPU_TEMPERATURE: dict.fromkeys(("", "c", "°c", "celsius"), 1),
+    GPU_TEMPERATURE: {**_CELSIUS},
+    GPU_MEMORY_TEMPERATURE: {**_CELSIUS},
     GPU_SM_CLOCK: {**_CLOCK},
     GPU_MEMORY_CLOCK: {**_CLOCK},
 }

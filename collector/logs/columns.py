@@ -9,10 +9,16 @@ from collector.logs.cells import UNITS, is_cannot_tell
 from domain.errors import InputError
 from domain.series import (
     GPU_BUSY,
+    GPU_DECODER_BUSY,
+    GPU_ENCODER_BUSY,
+    GPU_JPEG_BUSY,
+    GPU_MEMORY_BUSY,
     GPU_MEMORY_CLOCK,
     GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TEMPERATURE,
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
+    GPU_OFA_BUSY,
     GPU_POWER,
     GPU_SM_CLOCK,
     GPU_TEMPERATURE,
@@ -50,6 +56,13 @@ _NAMES: dict[str, Meaning] = {
     "memory reserved": GPU_MEMORY_RESERVED,
     **dict.fromkeys(("power draw", "power draw instant", "power draw average", "power", "gpu power"), GPU_POWER),
     **dict.fromkeys(("temperature gpu", "gpu temperature", "temperature", "gpu temp", "temp"), GPU_TEMPERATURE),
+    # By the program's own names only: to some a memory's utilization is how much of it is used.
+    "utilization memory": GPU_MEMORY_BUSY,
+    "utilization encoder": GPU_ENCODER_BUSY,
+    "utilization decoder": GPU_DECODER_BUSY,
+    "utilization jpeg": GPU_JPEG_BUSY,
+    "utilization ofa": GPU_OFA_BUSY,
+    "temperature memory": GPU_MEMORY_TEMPERATURE,
     **dict.fromkeys(("clocks current sm", "clocks sm", "sm clock"), GPU_SM_CLOCK),
     **dict.fromkeys(("clocks current memory", "clocks mem", "memory clock", "mem clock"), GPU_MEMORY_CLOCK),
 }

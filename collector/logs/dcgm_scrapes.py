@@ -6,13 +6,14 @@ it gives them away. A page ends where its first line comes again.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collector.dcgm.cards import ScrapedCard, scraped_cards
 from collector.dcgm.fields import FIELD_OF_NAME
 from collector.dcgm.text import DcgmSample, dcgm_samples
 from collector.logs.log import Log, LogCard, LogOptions, LogRow, RefusedRow
 from collector.logs.log_text import LogText
+from collector.logs.scrape_times import ScrapeTimes
 from domain.errors import InputError
 
 _NAMES = frozenset(FIELD_OF_NAME)
@@ -30,13 +31,16 @@ def read_dcgm_scrapes(text: LogText, options: LogOptions) -> Log:
     """A row for each card and MIG instance of each page, at the instant of the page.
 
     Lines with times of their own make a page per instant. Else the first page is of `options.start_us`, and each that
-    follows `options.step_us` later. Raises InputError where these are needed and not said.
+    follows `options.step_us` later. Raises InputError where these are needed and not said, and where some of the
+    lines have times and others have none, but for the last one, which may be cut.
     """
-    pages = [list(dcgm_samples(page, _NAMES)) for page in _pages(text.lines())]
+    times = ScrapeTimes()
+    pages = [list(dcgm_samples(page, _NAMES)) for page in _pages(times.without_times(text.lines()))]
     samples = [sample for page in pages for sample in page]
-    if any(sample.time_us is not None for sample in samples):
-        return _by_instant(samples, options)
-    _refuse_unknown_times(text, options, len(pages))
+    if any(sample.line in times.written for sample in samples):
+        return _by_instant(text, samples, times, options)
+    if samples:
+        _refuse_unknown_times(text, options, len(pages))
     start_us, step_us = options.start_us or 0, options.step_us or 0
     return _log({start_us + number * step_us: page for number, page in enumerate(pages)}, ())
 
@@ -58,21 +62,33 @@ def _pages(lines: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
         yield page
 
 
-def _by_instant(samples: Iterable[DcgmSample], options: LogOptions) -> Log:
+def _by_instant(text: LogText, samples: Sequence[DcgmSample], times: ScrapeTimes, options: LogOptions) -> Log:
     """Each instant as a page of its own, whatever the order of the lines."""
     pages: dict[int, list[DcgmSample]] = defaultdict(list)
     refused: list[RefusedRow] = []
     for sample in samples:
-        if sample.time_us is None:
-            reason = sample.problem or f"{sample.name}: no time, where other lines have one"
-            refused.append(RefusedRow(sample.line, reason))
-        elif sample.time_us < 0:
-            refused.append(RefusedRow(sample.line, f"{sample.name}: its time is before 1970"))
-        else:
-            pages[sample.time_us].append(sample)
+        if sample.line not in times.written:
+            _refuse_timeless(text, sample, samples)
+            refused.append(
+                RefusedRow(sample.line, sample.problem or f"{sample.name}: no time, where other lines have one")
+            )
+            continue
+        try:
+            pages[times.instant_us(sample.line)].append(sample)
+        except ValueError as error:
+            refused.append(RefusedRow(sample.line, f"{sample.name}: {error}"))
     given = [name for name, said in (("--start", options.start_us), ("--step", options.step_us)) if said is not None]
     notes = (f"its lines have times of their own, {' and '.join(given)} did not count",) if given else ()
     return _log(dict(sorted(pages.items())), refused, notes)
+
+
+def _refuse_timeless(text: LogText, sample: DcgmSample, samples: Sequence[DcgmSample]) -> None:
+    """Raise InputError for a good line without a time that is not just the last one, which was cut."""
+    if sample.problem is None and sample is not samples[-1]:
+        raise InputError(
+            f"cannot read the log {str(text.path)!r}: line {sample.line} has no time, where other lines have one; put "
+            "pages with times and pages without into files of their own"
+        )
 
 
 def _refuse_unknown_times(text: LogText, options: LogOptions, pages: int) -> None:

@@ -14,7 +14,8 @@ class LogCard:
     """A card or MIG instance by what its log calls it; None is what the log does not say.
 
     `index` is as the log counts, the card's address on the bus where that is all it tells, and "0" where it can hold a
-    single card only.
+    single card only. An instance of which the log knows the number only is called `MIG-<card>/<number>/0`, the card by
+    its UUID, or by its index where that is all there is.
     """
 
     index: str | None

@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collector.logs.dcgm_scrapes import is_dcgm_scrapes, read_dcgm_scrapes
+from collector.logs.dmon import is_dmon, read_dmon
 from collector.logs.log import Log, LogOptions
 from collector.logs.log_text import LogText, Progress, read_log_text
+from collector.logs.monitor_rows import looks_like_rows, named_monitor_columns
+from collector.logs.pmon import is_pmon, read_pmon
 from collector.logs.query_csv import is_query_csv, read_query_csv
 from collector.logs.smi_table import is_smi_table, read_smi_table
 from domain.errors import InputError
@@ -24,11 +27,15 @@ class LogReader(NamedTuple):
     read: Callable[[LogText, LogOptions], Log]
 
 
+_DMON = LogReader("rows of 'nvidia-smi dmon'", is_dmon, read_dmon)
+_PMON = LogReader("rows of 'nvidia-smi pmon'", is_pmon, read_pmon)
 _QUERY_CSV = LogReader("CSV of 'nvidia-smi --query-gpu'", is_query_csv, read_query_csv)
 # The first that knows the text reads it.
 READERS = (
     LogReader("saved pages of dcgm-exporter", is_dcgm_scrapes, read_dcgm_scrapes),
     LogReader("tables of 'nvidia-smi'", is_smi_table, read_smi_table),
+    _DMON,
+    _PMON,
     _QUERY_CSV,
 )
 
@@ -66,8 +73,14 @@ def _reader_of(text: LogText, options: LogOptions) -> LogReader:
     for reader in READERS:
         if reader.is_of(text):
             return reader
-    # Who names its columns says that it is a CSV.
+    # Who names its columns says what it is.
     if options.columns is not None:
-        return _QUERY_CSV
+        named = named_monitor_columns(options.columns)
+        return _QUERY_CSV if named is None else _PMON if named.is_of_processes else _DMON
+    if looks_like_rows(text):
+        raise InputError(
+            f"cannot read the log {str(text.path)!r}: it has no header; name its columns as nvidia-smi's dmon or query "
+            "does, - to skip one, such as --columns gpu,pwr,gtemp,mtemp,sm,mem, and its times with --start and --step"
+        )
     known = " or ".join(reader.name for reader in READERS)
     raise InputError(f"cannot read the log {str(text.path)!r}: its format is unknown; give {known}")

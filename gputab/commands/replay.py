@@ -1,6 +1,7 @@
 """`gputab replay`: logs of other tools into the store."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,10 +10,10 @@ import typer
 
 from collector.imports.log_samples import CardNames, LogSamples
 from collector.imports.replay import replay as replay_log
-from collector.imports.sample_import import ImportReport
+from collector.imports.sample_import import ImportReport, import_log
 from collector.logs.log import LogOptions
 from collector.logs.open_log import open_log
-from domain.clock import MICROSECONDS
+from domain.clock import MICROSECONDS, Clock
 from domain.errors import ConflictError, InputError
 from domain.period import format_instant
 from domain.slugs import check_name
@@ -22,6 +23,7 @@ from gputab.commands.samples import ReaderSamples
 from gputab.log_options import Columns, Gpus, Start, Step, Timezone, log_options
 from gputab.output import Format, OutputFormat, print_rows, say
 from gputab.progress import counted, progress_bar
+from gputab.sample_parquet import ParquetSamples, is_parquet
 from gputab.whole_numbers import whole_option
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
@@ -44,7 +46,10 @@ _PASSES = 2
 
 
 def replay(
-    logs: Annotated[list[Path], typer.Argument(help="logs of nvidia-smi, and saved pages of dcgm-exporter")],
+    logs: Annotated[
+        list[Path],
+        typer.Argument(help="logs of nvidia-smi, its dmon and pmon, saved pages of dcgm-exporter, sample Parquet"),
+    ],
     node: Annotated[str | None, typer.Option(help="the node of the cards; default: what the log says")] = None,
     gpu: Annotated[
         list[str] | None, typer.Option(metavar="INDEX=UUID", help="what a card is, where the log has its index only")
@@ -61,10 +66,10 @@ def replay(
 ) -> None:
     """Send logs of cards to VictoriaMetrics.
 
-    Reads what 'gputab bill' reads, and checks that all of it was kept. Every reading is put on whole seconds, once for
-    each that it stands for; finer steps are merged: the mean of ratios, the most memory, the last of counters. A card
-    of which nobody tells the UUID is called NODE/INDEX. Rows that cannot be used are told and left out. The same log
-    twice changes nothing.
+    Reads what 'gputab bill' reads, and sample Parquet, and checks that all of it was kept. Every reading is put on
+    whole seconds, once for each that it stands for; finer steps are merged: the mean of ratios, the most memory, the
+    last of counters. A card of which nobody tells the UUID is called NODE/INDEX. Rows that cannot be used are told and
+    left out; a Parquet is sent whole or not at all. The same log twice changes nothing.
     """
     options = log_options(timezone, start, step, gpus, columns)
     names = CardNames(node if node is None else check_name("node", node), _gpu_uuids(gpu or []))
@@ -74,26 +79,17 @@ def replay(
     errors: list[str] = []
     with Pusher(config.victoriametrics_url) as pusher, Reader(config.victoriametrics_url) as reader:
         check_store = partial(check_flags, config.victoriametrics_url)
+        to_store = _ToStore(pusher, composition.clock(), ReaderSamples(reader), check_store, hold)
         for path in logs:
             try:
-                log = _read(path, shown[path], options, names)
-                with progress_bar(f"replaying {shown[path]}") as on_progress:
-                    done = replay_log(
-                        log,
-                        pusher,
-                        composition.clock(),
-                        ReaderSamples(reader),
-                        check_store,
-                        hold_s=hold,
-                        advance=counted(on_progress, _PASSES * len(log)),
-                    )
+                if is_parquet(path):
+                    rows.append(_send_parquet(path, shown[path], options, names, to_store))
+                else:
+                    rows.append(_send_log(path, shown[path], options, names, to_store))
             except (InputError, ConflictError) as error:
                 # What the store says of its samples does not name the file that they are of.
                 is_named = repr(str(path)) in str(error)
                 errors.append(str(error) if is_named else f"{shown[path]}: {error}")
-                continue
-            _tell(shown[path], log, done)
-            rows.append(_row(shown[path], log, done))
     if rows or output is OutputFormat.JSON:
         print_rows(rows, _HEADINGS, output)
     if rows:
@@ -102,6 +98,37 @@ def replay(
         say(f"gputab: {message}")
     if errors:
         raise typer.Exit(2)
+
+
+@dataclass(frozen=True)
+class _ToStore:
+    """What every log of a run is sent with."""
+
+    pusher: Pusher
+    clock: Clock
+    stored: ReaderSamples
+    check_store: Callable[[], None]
+    hold_s: int | None
+
+
+def _send_log(path: Path, name: str, options: LogOptions, names: CardNames, to: _ToStore) -> dict[str, Any]:
+    log = _read(path, name, options, names)
+    with progress_bar(f"replaying {name}") as on_progress:
+        advance = counted(on_progress, _PASSES * len(log))
+        done = replay_log(log, to.pusher, to.clock, to.stored, to.check_store, hold_s=to.hold_s, advance=advance)
+    _tell(name, log, done)
+    return _row(name, len(log.refused), done)
+
+
+def _send_parquet(path: Path, name: str, options: LogOptions, names: CardNames, to: _ToStore) -> dict[str, Any]:
+    samples = ParquetSamples(path)
+    if options != LogOptions() or names != CardNames():
+        say(f"{name}: it names its nodes, cards and times; only --hold counts for it")
+    with progress_bar(f"replaying {name}") as on_progress:
+        advance = counted(on_progress, _PASSES * len(samples))
+        done = import_log(samples, to.pusher, to.clock, to.stored, to.check_store, hold_s=to.hold_s, advance=advance)
+    _tell_import(name, done)
+    return _row(name, 0, done)
 
 
 def _gpu_uuids(told: list[str]) -> Mapping[str, str]:
@@ -133,17 +160,22 @@ def _tell(name: str, log: LogSamples, done: ImportReport) -> None:
         say(f"{name}: nobody tells the UUIDs of {cards}, so they are called that; name them with --gpu INDEX=UUID")
     if log.repeated:
         say(f"{name}: {log.repeated:,} rows had a later one of the same card and time, which counted instead")
+    _tell_import(name, done)
+
+
+def _tell_import(name: str, done: ImportReport) -> None:
+    """What an import changed of what it was given."""
     if done.merged_rows:
         say(f"{name}: {done.merged_rows:,} rows lay in a second with another of the same card and were merged with it")
     if done.cut_cells:
         say(f"{name}: {done.cut_cells:,} values had fractions of bytes, which were cut")
 
 
-def _row(name: str, log: LogSamples, done: ImportReport) -> dict[str, Any]:
+def _row(name: str, refused: int, done: ImportReport) -> dict[str, Any]:
     return {
         "file": name,
         "rows": done.rows,
-        "refused": len(log.refused),
+        "refused": refused,
         "samples": done.samples,
         "merged_rows": done.merged_rows,
         "cut_cells": done.cut_cells,

@@ -9,6 +9,7 @@ import typer
 
 from collector.imports.sample_csv import SampleFile
 from collector.imports.sample_import import import_log
+from collector.imports.sample_log import SampleLog
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.period import HOUR_US, format_instant
@@ -16,6 +17,7 @@ from domain.series import Series
 from gputab import composition
 from gputab.output import Format, OutputFormat, print_rows, say
 from gputab.progress import counted, progress_bar
+from gputab.sample_parquet import ParquetSamples, is_parquet
 from gputab.whole_numbers import whole_option
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
@@ -45,26 +47,25 @@ def import_file(
     ] = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
-    """Store a sample CSV, once for each second its readings stand for, and check that all of it was kept.
+    """Store a sample CSV or Parquet, once for each second its readings stand for, and check that all of it was kept.
 
-    Columns by name: time (ISO 8601 with an offset, or epoch seconds), node, gpu_uuid, optionally mig_uuid and owner,
-    and series of the catalogue. An empty cell is missing. Finer steps than a second are merged: the mean of ratios,
-    the most memory (of owners what they had then), the last of counters. Bytes with a fraction are cut to whole
-    bytes. The file is read more than once, so it must be a file, and nothing may write to it meanwhile.
+    Columns by name: time (ISO 8601 with an offset, epoch seconds, or in Parquet a timestamp with a zone), node,
+    gpu_uuid, optionally mig_uuid and owner, and series of the catalogue. An empty cell is missing. Finer steps than a
+    second are merged: the mean of ratios, the most memory (of owners what they had then), the last of counters. Bytes
+    with a fraction are cut to whole bytes. The file is read more than once, so it must be a file, and nothing may
+    write to it meanwhile.
     """
     config = composition.settings()
     check_store = partial(check_flags, config.victoriametrics_url)
-    characters = _characters(file)
+    log, size = _open(file)
     with (
         Pusher(config.victoriametrics_url) as pusher,
         Reader(config.victoriametrics_url) as reader,
         progress_bar(f"importing {file.name}") as on_progress,
     ):
         stored = ReaderSamples(reader)
-        advance = counted(on_progress, _PASSES * characters)
-        done = import_log(
-            SampleFile(file), pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance
-        )
+        advance = counted(on_progress, _PASSES * size)
+        done = import_log(log, pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance)
     row = {
         "rows": done.rows,
         "samples": done.samples,
@@ -102,8 +103,12 @@ class ReaderSamples:
         return dict(frame.select("second_s", "value").iter_rows())
 
 
-def _characters(file: Path) -> int:
+def _open(file: Path) -> tuple[SampleLog, int]:
+    """The log in the file, and its length in what it counts when it is read: characters, or rows of a Parquet."""
+    if is_parquet(file):
+        parquet = ParquetSamples(file)
+        return parquet, len(parquet)
     try:
-        return file.stat().st_size
+        return SampleFile(file), file.stat().st_size
     except OSError as error:
         raise InputError(f"cannot read the samples {str(file)!r}: {error.strerror}; check the path") from error

@@ -136,3 +136,22 @@ def test_progress_is_told_in_rows() -> None:
 
     assert len(list(samples.rows(told.append))) == sum(told) == len(samples) == 12_000
     assert len(told) == 3
+
+
+def test_an_instance_that_a_log_names_by_its_cards_index_is_named_by_the_cards_uuid() -> None:
+    """M8: so that it joins with what a collector says of the same card; a name of the driver's own stays."""
+    rows = (
+        _row(1, 1, LogCard("0", mig_uuid="MIG-0/2/0")),
+        _row(2, 1, LogCard("1", mig_uuid="MIG-1/2/0")),
+        _row(3, 1, LogCard("0", "GPU-0", mig_uuid="MIG-GPU-0/3/0")),
+        _row(4, 1, LogCard("2", "GPU-2", mig_uuid="MIG-2b0e-1")),
+    )
+
+    samples = _samples(*rows, names=CardNames("node-1", {"0": "GPU-0"}))
+
+    assert _names(samples) == [
+        ("node-1", "GPU-0", "MIG-GPU-0/2/0"),
+        ("node-1", "GPU-0", "MIG-GPU-0/3/0"),
+        ("node-1", "GPU-2", "MIG-2b0e-1"),
+        ("node-1", "node-1/1", "MIG-node-1/1/2/0"),
+    ]

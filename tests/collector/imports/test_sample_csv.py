@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.imports.sample_csv import Identity, Row, SampleFile
+from collector.imports.sample_csv import SampleFile
 from collector.imports.sample_log import refuse_problems
+from collector.imports.sample_rows import Identity, Row
 from collector.imports.sample_seconds import Reading, Seconds, Steps
 from domain.errors import InputError
 from domain.series import (

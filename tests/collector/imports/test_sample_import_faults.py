@@ -39,9 +39,9 @@ class WatchedPusher(Pusher):
         super().__init__(url)
         self.requests: list[int] = []
 
-    def push(self, body: bytes) -> None:
+    def push(self, body: bytes, packed: bytes | None = None) -> None:
         self.requests.append(sum(len(json.loads(line)["timestamps"]) for line in body.splitlines()))
-        super().push(body)
+        super().push(body, packed)
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def test_a_log_that_changes_after_the_first_request_is_refused_and_what_was_sent
     path = _log(tmp_path, f"{START_S - 600_000},{unique_node},g,5", f"{START_S},{unique_node},g,5")
 
     class Touching(Pusher):
-        def push(self, body: bytes) -> None:
+        def push(self, body: bytes, packed: bytes | None = None) -> None:
             os.utime(path, (START_S, START_S))
-            super().push(body)
+            super().push(body, packed)
 
     with Touching(victoriametrics_url) as pusher, pytest.raises(UnavailableError) as raised:
         _import(path, pusher, reader)
@@ -218,8 +218,8 @@ def test_a_log_with_owners_beyond_their_device_is_refused_before_the_first_byte(
 class CrowdedPusher(Pusher):
     """Beside each request somebody else sends what the store drops."""
 
-    def push(self, body: bytes) -> None:
-        super().push(body)
+    def push(self, body: bytes, packed: bytes | None = None) -> None:
+        super().push(body, packed)
         ahead_s = SystemClock().now_us() // MICROSECONDS + 30 * 86_400
         super().push(encode([one_sample(GPU_MEMORY_USED, {"node": "other", "gpu_uuid": "g"}, ahead_s, 5)]))
 
@@ -257,7 +257,7 @@ def test_what_the_store_dropped_is_told_where_samples_are_missing(
 class LosingPusher(Pusher):
     """Takes everything and sends nothing."""
 
-    def push(self, _body: bytes) -> None:
+    def push(self, body: bytes, packed: bytes | None = None) -> None:
         """Says yes."""
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.imports.sample_csv import Identity, Row, SampleFile
+from collector.imports.sample_csv import SampleFile
 from collector.imports.sample_log import refuse_problems
+from collector.imports.sample_rows import Identity, Row
 from collector.imports.sample_seconds import Reading, Seconds
 from domain.clock import MICROSECONDS
 from domain.errors import InputError

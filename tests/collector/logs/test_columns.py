@@ -6,8 +6,12 @@ from collector.logs.columns import Column, Meaning, Role, named_columns, read_he
 from domain.errors import InputError
 from domain.series import (
     GPU_BUSY,
+    GPU_ENCODER_BUSY,
+    GPU_JPEG_BUSY,
+    GPU_MEMORY_BUSY,
     GPU_MEMORY_CLOCK,
     GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TEMPERATURE,
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
     GPU_POWER,
@@ -44,6 +48,10 @@ from domain.series import (
         ("Temp (°C)", GPU_TEMPERATURE, "c"),
         ("clocks.current.sm [MHz]", GPU_SM_CLOCK, "mhz"),
         ("clocks.mem", GPU_MEMORY_CLOCK, ""),
+        ("utilization.memory [%]", GPU_MEMORY_BUSY, "%"),
+        ("utilization.encoder [%]", GPU_ENCODER_BUSY, "%"),
+        ("utilization.jpeg [%]", GPU_JPEG_BUSY, "%"),
+        ("temperature.memory", GPU_MEMORY_TEMPERATURE, ""),
     ],
 )
 def test_query_names_and_the_usual_renamings_are_known(name: str, meaning: Meaning, unit: str) -> None:
@@ -55,7 +63,7 @@ def test_query_names_and_the_usual_renamings_are_known(name: str, meaning: Meani
 @pytest.mark.parametrize(
     "name",
     [
-        "utilization.memory [%]",
+        "Memory Utilization (%)",
         "memory.free [MiB]",
         "memory.used [%]",
         "timestamp_ms",

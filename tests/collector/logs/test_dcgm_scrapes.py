@@ -119,11 +119,13 @@ def test_a_line_without_a_time_among_others_is_refused(tmp_path: Path) -> None:
     assert log.refused == (RefusedRow(2, f"{USED}: no time, where other lines have one"),)
 
 
-def test_a_time_before_1970_is_refused_with_its_lines(tmp_path: Path) -> None:
+def test_a_time_that_is_none_of_this_century_is_refused_with_its_line(tmp_path: Path) -> None:
     log = _open(tmp_path, f"{line(TEMP, 40)} -1000\n{line(TEMP, 41)} 1790000000000\n", LogOptions())
 
     assert [row.values[GPU_TEMPERATURE] for row in log.rows] == [41]
-    assert log.refused == (RefusedRow(1, f"{TEMP}: its time is before 1970"),)
+    assert log.refused == (
+        RefusedRow(1, f"{TEMP}: its time '-1000' is in this century neither as milliseconds nor as seconds"),
+    )
 
 
 def test_words_where_a_number_belongs_are_refused_rows_by_their_lines(tmp_path: Path) -> None:

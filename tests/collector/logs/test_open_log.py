@@ -15,7 +15,8 @@ from tests.collector.logs.conftest import ReadLog
         "<?xml version='1.0'?><nvidia_smi_log/>\n",
         "Time     GPU%   Mem Used\n     0.5    9.0       1361\n",
         "2025-01-01 10:00:00,123 INFO started\n",
-        "# gpu   pwr  gtemp\n    0    33     45\n",
+        "# gpu   fan\n    0    33\n",
+        "# Entity  POWER\n GPU 0   33\n",
     ],
 )
 def test_a_format_that_nobody_knows_is_refused_and_those_that_are_known_are_named(read_log: ReadLog, text: str) -> None:
