@@ -10,10 +10,10 @@ READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak check fix rules dashboards lock clean
+.PHONY: help setup demo test soak check fix rules dashboards docs bench-collector lock clean
 
 help: ## List these words
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
 
 setup: $(READY) ## Make the Python environment .venv (PYTHON=python3.12 to choose the interpreter)
 
@@ -46,6 +46,12 @@ rules: $(READY) ## Write the alert rules and routes that are committed
 
 dashboards: $(READY) ## Write the Grafana dashboards to dashboards/json/
 	@$(BIN)/python -m dashboards
+
+docs: $(READY) ## Write docs/metrics.md, the list of every series
+	@$(BIN)/python -m gputab.metrics_document
+
+bench-collector: $(READY) ## Measure the collector on a fake driver: 8 cards, 64 processes, 10 min (DURATION=60)
+	@exec $(BIN)/python -m benchmarks.collector $(if $(DURATION),--duration $(DURATION))
 
 # Made in build/ and moved over the old lock at the end: one that failed half-way, or names a host, never takes its
 # place. The copy makes uv keep every version that may stay.

@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
-import httpx
-
 from alerts.card_templates import FRESH
 from alerts.destroyed_instances import destroyed_instances
 from domain.clock import MICROSECONDS, Clock
@@ -16,6 +14,7 @@ from domain.series import DEVICE
 from domain.watermarks import used_ratio
 from victoriametrics.read import Reader
 from victoriametrics.selectors import quote
+from victoriametrics.store_address import StoreAddress
 
 # Alertmanager gives a webhook 10 s, and a person wants to know by then.
 _ANSWER_TIMEOUT_S = 3.0
@@ -48,10 +47,9 @@ class Readings(Protocol):
 class StoredReadings:
     """Readings in VictoriaMetrics, asked of by one keep-alive client that does not wait long."""
 
-    def __init__(self, victoriametrics_url: str, clock: Clock) -> None:
-        # A proxy that the environment names is not asked for a server of ours.
-        self._client = httpx.Client(timeout=_ANSWER_TIMEOUT_S, trust_env=False)
-        self._reader = Reader(victoriametrics_url, self._client)
+    def __init__(self, victoriametrics: StoreAddress | str, clock: Clock) -> None:
+        self._reader = Reader(victoriametrics)
+        self._reader.limit_answers(_ANSWER_TIMEOUT_S)
         self._clock = clock
         self._failure: UnavailableError | None = None
         self._asks_again_s = 0.0
@@ -65,7 +63,7 @@ class StoredReadings:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._client.close()
+        self._reader.close()
 
     def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
         pattern = "|".join(re.escape(card.gpu_uuid) for card in cards)

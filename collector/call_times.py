@@ -1,14 +1,16 @@
 """How long the driver takes for each of its functions, and how often it fails them."""
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from domain.clock import Clock
 
+_WINDOW_SECONDS = 60
+
 
 class CallTime(NamedTuple):
-    """All calls of one function so far: how many, how long in all, and the longest since it was last asked for."""
+    """All calls of one function: how many so far, how long in all, and the longest of the last one to two minutes."""
 
     calls: int
     seconds: float
@@ -21,7 +23,7 @@ class CallTimes:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._times: dict[str, CallTime] = {}
+        self._tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
         self._failures: Counter[tuple[str, str]] = Counter()
 
     def now_s(self) -> float:
@@ -30,21 +32,21 @@ class CallTimes:
 
     def note(self, call: str, began_s: float, error: str | None = None) -> None:
         """Count a call that has ended; `error` is the name of the error that it answered with."""
-        seconds = self._clock.monotonic_s() - began_s
+        ended_s = self._clock.monotonic_s()
         with self._lock:
-            before = self._times.get(call, _NONE)
-            longest_seconds = max(before.longest_seconds, seconds)
-            self._times[call] = CallTime(before.calls + 1, before.seconds + seconds, longest_seconds)
+            tally = self._tallies[call]
+            tally.look(ended_s)
+            tally.calls += 1
+            tally.seconds += ended_s - began_s
+            tally.longest_seconds = max(tally.longest_seconds, ended_s - began_s)
             if error is not None:
                 self._failures[call, error] += 1
 
     def times(self) -> dict[str, CallTime]:
-        """Each function's calls so far; the longest begins anew."""
+        """Each function's calls so far."""
+        now_s = self._clock.monotonic_s()
         with self._lock:
-            times = dict(self._times)
-            for call, time in times.items():
-                self._times[call] = time._replace(longest_seconds=0.0)
-            return times
+            return {call: tally.look(now_s) for call, tally in self._tallies.items()}
 
     def failures(self) -> dict[tuple[str, str], int]:
         """How many calls ended in an error, by function and error."""
@@ -52,4 +54,23 @@ class CallTimes:
             return dict(self._failures)
 
 
-_NONE = CallTime(0, 0.0, 0.0)
+class _Tally:
+    """One function's calls; the longest of this minute and of the one before it are kept apart."""
+
+    __slots__ = ("calls", "longest_before_seconds", "longest_seconds", "seconds", "window")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.seconds = 0.0
+        self.window = 0
+        self.longest_seconds = 0.0
+        self.longest_before_seconds = 0.0
+
+    def look(self, now_s: float) -> CallTime:
+        """All there is by then; minutes that are over are forgotten."""
+        window = int(now_s // _WINDOW_SECONDS)
+        if window != self.window:
+            self.longest_before_seconds = self.longest_seconds if window == self.window + 1 else 0.0
+            self.longest_seconds = 0.0
+            self.window = window
+        return CallTime(self.calls, self.seconds, max(self.longest_seconds, self.longest_before_seconds))

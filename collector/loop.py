@@ -1,6 +1,5 @@
 """The sampling loop: once in each wall-clock second, every card is read and the second goes into the queue."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from threading import Event
 
@@ -9,22 +8,17 @@ import structlog
 from collector.card_readers import CardReaders
 from collector.delivery.queue import BatchQueue
 from collector.field_states import FieldStates
+from collector.own_metrics import OwnMetrics
+from collector.past_seconds import PastSecond
 from collector.ranges import refuse_garbage
-from collector.sample_runs import info_runs, one_sample, reading_runs
+from collector.sample_runs import info_runs
+from collector.sampling_record import SamplingRecord
+from collector.second_body import SecondBody
 from collector.steady_clock import SteadyClock
 from domain.clock import MICROSECONDS
 from domain.inventory import Device
 from domain.samples import DeviceReading, SampleRun
-from domain.series import (
-    COLLECTOR_CLOCK_SKEW,
-    COLLECTOR_GARBAGE,
-    COLLECTOR_HOLES,
-    COLLECTOR_LATENESS,
-    COLLECTOR_MISSED,
-    COLLECTOR_QUEUED,
-    COLLECTOR_REFUSED,
-)
-from victoriametrics.encode import encode
+from victoriametrics.encode import encode_usable
 
 # How long after its second began a reading still counts. The rest of the second is for the queue.
 _READ_UNTIL_SECONDS = 0.8
@@ -55,21 +49,22 @@ class SamplingLoop:
         clock: SteadyClock,
         *,
         devices: Callable[[], tuple[Device, ...]],
-        skew_us: Callable[[], int | None],
+        record: SamplingRecord,
+        own: OwnMetrics,
         wake_sender: Callable[[], None],
     ) -> None:
-        """`devices` says which cards there are now, `skew_us` how far the allocator's clock is ahead, if known."""
+        """`devices` says which cards there are now; the loop writes `record`, and pushes what `own` says."""
         self._node = node
         self._readers = readers
         self._queue = queue
         self._clock = clock
         self._devices = devices
-        self._skew_us = skew_us
+        self._record = record
+        self._own = own
         self._wake_sender = wake_sender
         self._described: tuple[Device, ...] = ()
+        self._body = SecondBody(node)
         self._field_states = FieldStates(node)
-        self._missed_reads: Counter[str] = Counter()
-        self._garbage: Counter[str] = Counter()
         self._mute: frozenset[str] = frozenset()
         self._is_behind = False
         self._sampled_at_s = clock.monotonic_s()
@@ -85,6 +80,13 @@ class SamplingLoop:
         if second_s is not None:
             self.sample(second_s)
 
+    def catch_up(self, past: Iterable[PastSecond]) -> None:
+        """Queue seconds that a source remembers, after the last that was sampled; for before the first tick."""
+        for second_s, readings in past:
+            until_s = self._queue.sampled_until_s
+            if until_s is not None and second_s >= until_s:
+                self._put(second_s, list(self._believable(readings)), (), second_s - until_s)
+
     def sample(self, second_s: int) -> None:
         """Read every card and queue the second; the seconds between it and the last sampled one become holes.
 
@@ -94,8 +96,11 @@ class SamplingLoop:
         if late_s > _BEGIN_UNTIL_SECONDS:
             return
         devices = self._devices()
+        gpu_uuids = [device.uuid for device in devices]
         timeout_s = max(_MIN_READ_SECONDS, _READ_UNTIL_SECONDS - late_s)
-        answers = self._readers.read_all([device.uuid for device in devices], second_s, timeout_s)
+        began_s = self._clock.monotonic_s()
+        answers = self._readers.read_all(gpu_uuids, second_s, timeout_s)
+        read_s = self._clock.monotonic_s() - began_s
         # The machine may have slept or been busy meanwhile.
         if self._clock.now_us() // MICROSECONDS > second_s:
             return
@@ -103,15 +108,18 @@ class SamplingLoop:
         holes = second_s - until_s if until_s is not None else 0
         if holes:
             log.warning("seconds_missed", node=self._node, first_s=until_s, seconds=holes)
+            self._record.skip(holes)
         self._note_missed(answers.missed)
         readings = list(self._believable(answers.readings))
-        runs = [
-            *reading_runs(self._node, second_s, readings),
-            *self._field_states.runs(second_s, readings),
-            *self._info(second_s, devices),
-            *self._own_runs(second_s, late_s, self._queue.holes + holes),
-        ]
-        self._queue.put(second_s, encode(runs), holes)
+        self._record.sampled(late_s, read_s, self._queue.holes + holes, gpu_uuids, readings, answers.missed)
+        own = [*self._info(second_s, devices), *self._own.runs(second_s)]
+        self._put(second_s, readings, own, holes)
+
+    def _put(self, second_s: int, readings: list[DeviceReading], own: Iterable[SampleRun], holes: int) -> None:
+        """Queue a second after `holes` that were missed; `own` is what the collector says itself."""
+        lines, left = self._body.encode(second_s, readings)
+        others, unusable = encode_usable([*left, *self._field_states.runs(second_s, readings), *own])
+        self._queue.put(second_s, lines + others, holes, unusable)
         self._wake_sender()
 
     def _wait_for_second(self) -> int | None:
@@ -140,21 +148,21 @@ class SamplingLoop:
         if until_s - second_s <= _BEHIND_SECONDS or silent_s < _BEHIND_SECONDS:
             return False
         log.error("sampling_starts_again", node=self._node, from_s=second_s, wrongly_sampled_until_s=until_s)
-        self._queue.start_again(second_s, holes=round(silent_s) - 1)
+        holes = round(silent_s) - 1
+        self._queue.start_again(second_s, holes)
+        self._record.skip(holes)
         return True
 
     def _believable(self, readings: Iterable[DeviceReading]) -> Iterator[DeviceReading]:
         for reading in readings:
             checked = refuse_garbage(reading)
             for series in checked.refused:
-                self._garbage[series.name] += 1
-                if self._garbage[series.name] == 1:
+                if self._record.garbage(series):
                     value = reading.values.get(series, dict(reading.owners))
                     log.warning("garbage_refused", series=series.name, gpu_uuid=reading.gpu_uuid, value=value)
             yield checked.reading
 
     def _note_missed(self, missed: dict[str, str]) -> None:
-        self._missed_reads.update(missed.keys())
         for gpu_uuid in missed.keys() - self._mute:
             log.warning("card_mute", node=self._node, gpu_uuid=gpu_uuid, reason=missed[gpu_uuid])
         for gpu_uuid in self._mute - missed.keys():
@@ -165,18 +173,3 @@ class SamplingLoop:
         if devices != self._described or second_s % _INFO_SECONDS == 0:
             self._described = devices
             yield from info_runs(self._node, second_s, devices)
-
-    def _own_runs(self, second_s: int, late_s: float, holes: int) -> Iterator[SampleRun]:
-        """What the collector says of itself."""
-        labels = {"node": self._node}
-        yield one_sample(COLLECTOR_LATENESS, labels, second_s, round(late_s, 6))
-        yield one_sample(COLLECTOR_QUEUED, labels, second_s, len(self._queue))
-        yield one_sample(COLLECTOR_HOLES, labels, second_s, holes)
-        yield one_sample(COLLECTOR_REFUSED, labels, second_s, self._queue.refused)
-        skew_us = self._skew_us()
-        if skew_us is not None:
-            yield one_sample(COLLECTOR_CLOCK_SKEW, labels, second_s, skew_us / MICROSECONDS)
-        for gpu_uuid, count in self._missed_reads.items():
-            yield one_sample(COLLECTOR_MISSED, {**labels, "gpu_uuid": gpu_uuid}, second_s, count)
-        for series, count in self._garbage.items():
-            yield one_sample(COLLECTOR_GARBAGE, {**labels, "field": series}, second_s, count)

@@ -1,21 +1,28 @@
 """One collector process: its threads, started in order and stopped so that nothing sampled is lost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
 
 import structlog
 
+from collector.call_times import CallTimes
 from collector.card_readers import CardReaders
 from collector.delivery.node_service import NodeService
 from collector.delivery.queue import BatchQueue
 from collector.delivery.reporter import Heartbeat, InventoryReporter
 from collector.delivery.sender import Sender
 from collector.loop import SamplingLoop
+from collector.own_metrics import OwnMetrics, OwnValue, Teller
+from collector.own_page import OwnPage, served
+from collector.own_values import call_values, clock_values, queue_values
+from collector.past_seconds import remembered
+from collector.sampling_record import SamplingRecord
 from collector.source import Source
 from collector.steady_clock import SteadyClock
-from domain.clock import Clock
+from domain.clock import MICROSECONDS, Clock
 from victoriametrics.push import Pusher
 
 # What is not delivered by then stays in the queue. All in all a stop is to take less than the 15 s after which a
@@ -44,29 +51,40 @@ def collect(
     service: NodeService | None = None,
     *,
     check_store: Callable[[], None],
+    changed: Event | None = None,
+    calls: CallTimes | None = None,
+    source_values: Teller = tuple,
+    metrics_port: int = 0,
 ) -> None:
     """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s and one delivery more.
 
     A store or an allocator that hangs delays the end by some 10 s at most.
 
     Without a `service` nothing is reported. `check_store` raises UnavailableError where the store would bend samples;
-    until it does not, they stay in the queue. Raises UnavailableError where the driver gives no inventory at the
-    start, SourceGoneError where it goes later (whoever supervises the process starts it again), and whatever broke
-    one of its threads. `source`, `queue` and `pusher` stay open.
+    until it does not, they stay in the queue. `calls` are those of the source's driver, `source_values` tells what else
+    the source counts of its own work. All that the collector says of itself is pushed, and shown on a page at
+    `metrics_port` of loopback, if that is not 0.
+
+    Raises UnavailableError where the driver gives no inventory at the start, SourceGoneError where it goes later
+    (whoever supervises the process starts it again), and whatever broke one of its threads. `source`, `queue` and
+    `pusher` stay open.
     """
     steady = SteadyClock(clock)
-    reporter = InventoryReporter(source, node, queue, steady, service)
+    reporter = InventoryReporter(source, node, queue, steady, service, changed)
     heartbeat = Heartbeat(node, steady, service) if service is not None else None
     sender = Sender(node, queue, pusher, steady, check_store)
     readers = CardReaders(source)
+    record = SamplingRecord()
+
+    def values() -> Iterator[OwnValue]:
+        yield from record.values()
+        yield from queue_values(queue, steady)
+        yield from clock_values(steady, heartbeat.skew_us if heartbeat is not None else None, sender.store_skew_s)
+        yield from source_values()
+
+    own = OwnMetrics(node, values, partial(call_values, calls) if calls is not None else tuple)
     loop = SamplingLoop(
-        node,
-        readers,
-        queue,
-        steady,
-        devices=lambda: reporter.devices,
-        skew_us=lambda: heartbeat.skew_us if heartbeat is not None else None,
-        wake_sender=sender.wake,
+        node, readers, queue, steady, devices=lambda: reporter.devices, record=record, own=own, wake_sender=sender.wake
     )
     tasks = [sender.run, reporter.run, *([heartbeat.run] if heartbeat is not None else [])]
     failures: list[Exception] = []
@@ -76,7 +94,10 @@ def collect(
         thread.start()
     log.info("collector_started", node=node, cards=len(reporter.devices), waiting_seconds=len(queue))
     try:
-        loop.run(stop)
+        if (missed_from_s := queue.sampled_until_s) is not None:
+            loop.catch_up(remembered(source, missed_from_s, steady.now_us() // MICROSECONDS))
+        with served(OwnPage(own.values), metrics_port):
+            loop.run(stop)
     finally:
         # A signal handler that sets it must never find us inside `set`, which takes a lock.
         if not stop.is_set():

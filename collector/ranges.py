@@ -7,7 +7,7 @@ store would also bend its neighbours, since a block of samples shares one decima
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from domain.samples import UNATTRIBUTED, DeviceReading, FieldState, OwnerUse
 from domain.series import (
@@ -61,6 +61,8 @@ from domain.series import (
 )
 from domain.units import GIB
 
+Ratio = TypeVar("Ratio", float, Fraction)
+
 _VRAM_BYTES = 4_096 * GIB
 # 1 kW for four years. DCGM's blank of a double, 2^47, is above it even when read as millijoules.
 _ENERGY_JOULES = 2**37
@@ -69,6 +71,8 @@ _RATIO = (0, 1)
 _VRAM = (0, _VRAM_BYTES)
 # The driver's own "cannot tell" is 2^64 - 1, and its counters of bytes have 64 bits.
 _TRAFFIC_BYTES = (0, 2**62)
+# DCGM's blank is 2^63 - 16; the SMs of one card count 2^62 cycles in 200 days.
+_CYCLES = (0, 2**63 - 2**32)
 _COUNT = (0, 2**53 - 1)
 
 # Lowest and highest value that any card can have, both included.
@@ -89,8 +93,8 @@ _RANGES: dict[Series, tuple[float, float]] = {
     GPU_DECODER_BUSY: _RATIO,
     GPU_JPEG_BUSY: _RATIO,
     GPU_OFA_BUSY: _RATIO,
-    GPU_SM_ACTIVE_CYCLES: _TRAFFIC_BYTES,
-    GPU_SM_ELAPSED_CYCLES: _TRAFFIC_BYTES,
+    GPU_SM_ACTIVE_CYCLES: _CYCLES,
+    GPU_SM_ELAPSED_CYCLES: _CYCLES,
     GPU_MEMORY_TOTAL: (1, _VRAM_BYTES),
     GPU_MEMORY_RESERVED: _VRAM,
     GPU_MEMORY_USED: _VRAM,
@@ -122,6 +126,7 @@ _RANGES: dict[Series, tuple[float, float]] = {
     OWNER_COMPUTE: _RATIO,
 }
 _WITHIN_THE_CARD = (GPU_MEMORY_RESERVED, GPU_MEMORY_USED)
+_COUNTED_RATIO_MAX = 1.05
 # Sums of ratios are floats; a real excess is larger.
 _ROUNDING = 1e-6
 
@@ -131,6 +136,11 @@ class Checked(NamedTuple):
 
     reading: DeviceReading
     refused: tuple[Series, ...]
+
+
+def counted_ratio(ratio: Ratio) -> Ratio:
+    """A ratio of two counters, read one after the other: what is above 1 by at most 5 % is 1, more is no ratio."""
+    return type(ratio)(1) if 1 < ratio <= _COUNTED_RATIO_MAX else ratio
 
 
 def is_possible(series: Series, value: float | Fraction) -> bool:

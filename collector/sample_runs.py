@@ -7,20 +7,20 @@ from domain.samples import DeviceReading, SampleRun
 from domain.series import GPU_INFO, MIG_INFO, OWNER_COMPUTE, OWNER_MEMORY, Series
 
 
-def reading_runs(node: str, second_s: int, readings: Iterable[DeviceReading]) -> Iterator[SampleRun]:
-    """Each value that is there, and each owner's; what a card cannot tell has no sample."""
-    for reading in readings:
-        labels = {"node": node, "gpu_uuid": reading.gpu_uuid, "mig_uuid": reading.mig_uuid or ""}
-        for series, value in reading.values.items():
-            if value is not None:
-                yield one_sample(series, labels, second_s, value)
-        for series, parts in reading.parts.items():
-            for part, value in parts.items():
-                yield one_sample(series, {**labels, str(series.part): part}, second_s, value)
-        for owner, use in reading.owners.items():
-            yield one_sample(OWNER_MEMORY, {**labels, "owner": owner}, second_s, use.memory_bytes)
-            if use.compute_ratio is not None:
-                yield one_sample(OWNER_COMPUTE, {**labels, "owner": owner}, second_s, use.compute_ratio)
+def part_runs(reading: DeviceReading, labels: Mapping[str, str], second_s: int) -> Iterator[SampleRun]:
+    """What a device has several values of in one second, its owners' among them; `labels` are the device's."""
+    for series, parts in reading.parts.items():
+        for part, value in parts.items():
+            yield one_sample(series, {**labels, str(series.part): part}, second_s, value)
+    for owner, use in reading.owners.items():
+        yield one_sample(OWNER_MEMORY, {**labels, "owner": owner}, second_s, use.memory_bytes)
+        if use.compute_ratio is not None:
+            yield one_sample(OWNER_COMPUTE, {**labels, "owner": owner}, second_s, use.compute_ratio)
+
+
+def device_labels(node: str, reading: DeviceReading) -> dict[str, str]:
+    """What tells a device from all others."""
+    return {"node": node, "gpu_uuid": reading.gpu_uuid, "mig_uuid": reading.mig_uuid or ""}
 
 
 def info_runs(node: str, second_s: int, devices: Iterable[Device]) -> Iterator[SampleRun]:

@@ -12,6 +12,10 @@ class SourceGoneError(UnavailableError):
     """The driver is gone, and with it every card: no read of this process can succeed, only those of a new one."""
 
 
+class NewProcessNeededError(SourceGoneError):
+    """This process has an old library of the driver, which only a new process can exchange for the one of now."""
+
+
 class Source(Protocol):
     """The cards of one node.
 

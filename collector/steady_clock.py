@@ -32,6 +32,12 @@ class SteadyClock:
         self._lock = threading.Lock()
         self._offset_us = clock.now_us() - self._monotonic_us()
         self._doubted: _Step | None = None
+        self._steps = 0
+
+    @property
+    def steps(self) -> int:
+        """How often the wall clock has jumped by more than 2 s, there or back."""
+        return self._steps
 
     def now_us(self) -> int:
         """Microseconds since 1970: the wall clock's, or while that is in doubt those that it would have had."""
@@ -45,6 +51,10 @@ class SteadyClock:
     def monotonic_s(self) -> float:
         """Seconds of the machine's monotonic clock."""
         return self._clock.monotonic_s()
+
+    def boot_us(self) -> int:
+        """Microseconds since the machine was started."""
+        return self._clock.boot_us()
 
     def sleep_s(self, seconds: float) -> None:
         """Block for `seconds`; negative values return at once."""
@@ -61,9 +71,11 @@ class SteadyClock:
         by_us = offset_us - self._offset_us
         if abs(by_us) <= _TOLERANCE_US:
             if self._doubted is not None:
+                self._steps += 1
                 log.info("clock_step_taken_back")
         elif self._doubted is None or abs(offset_us - self._doubted.offset_us) > _TOLERANCE_US:
             self._doubted = _Step(offset_us, monotonic_us)
+            self._steps += 1
             log.warning("clock_stepped", by_seconds=by_us / MICROSECONDS, remedy="check what sets this node's clock")
             return
         elif monotonic_us - self._doubted.seen_us < _PROOF_US:

@@ -17,6 +17,10 @@ class Clock(Protocol):
         """Seconds from an arbitrary origin; never steps back. For waiting and measuring, never for billing."""
         ...
 
+    def boot_us(self) -> int:
+        """Microseconds since the machine was started, time asleep included: the clock of some drivers' stamps."""
+        ...
+
     def sleep_s(self, seconds: float) -> None:
         """Block for `seconds`; negative values return at once."""
         ...
@@ -30,6 +34,9 @@ class SystemClock:
 
     def monotonic_s(self) -> float:
         return time.monotonic()
+
+    def boot_us(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
 
     def sleep_s(self, seconds: float) -> None:
         if seconds > 0:
@@ -48,6 +55,9 @@ class FrozenClock:
 
     def monotonic_s(self) -> float:
         return (self._now_us - self._started_us) / MICROSECONDS
+
+    def boot_us(self) -> int:
+        return self._now_us - self._started_us
 
     def sleep_s(self, seconds: float) -> None:
         self.advance_us(max(0, round(seconds * MICROSECONDS)))

@@ -1,4 +1,6 @@
-"""URLs as they may be shown."""
+"""URLs as they may be shown, and whether what they name is this machine."""
+
+from ipaddress import ip_address
 
 
 def without_credentials(url: str) -> str:
@@ -8,3 +10,13 @@ def without_credentials(url: str) -> str:
     """
     scheme, mark, rest = url.partition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}" if mark else url.rpartition("@")[2]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host or address is this machine whatever network it is on: localhost, 127.0.0.0/8, ::1."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

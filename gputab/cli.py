@@ -24,6 +24,8 @@ PIPELINE = {
     "token": "tenants:token_app",
     "victoriametrics": "victoriametrics:victoriametrics",
     "collect": "collect:collect",
+    "quiesce": "quiesce:quiesce",
+    "doctor": "doctor:doctor",
     "samples": "samples:app",
     "replay": "replay:replay",
     "allocator": "serve:serve",

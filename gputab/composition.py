@@ -12,6 +12,7 @@ from domain.clock import Clock, SystemClock
 from domain.errors import AccessError
 from domain.skus import SkuTable, load_skus
 from settings.gputab import Settings, load_settings
+from victoriametrics.store_address import StoreAddress
 
 # One attempt must not outlive the patience of a person at a terminal.
 _TIMEOUT_SECONDS = 30.0
@@ -28,11 +29,16 @@ def clock() -> Clock:
     return SystemClock()
 
 
-def http_client() -> httpx.Client:
-    """The one keep-alive client of a command; a proxy that the environment names must not see our tokens."""
+def http_client(url: str) -> httpx.Client:
+    """The one keep-alive client of a command, for that server or one by http.
+
+    A proxy that the environment names must not see our tokens. What the system trusts is read for https only: it
+    takes 3 MB, which a collector can do without.
+    """
     # A server closes what was idle for long; a connection that is given up before that is never closed in our face.
     limits = httpx.Limits(keepalive_expiry=_IDLE_SECONDS)
-    return httpx.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, limits=limits)
+    verify = StoreAddress(url).tls_context()
+    return httpx.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, limits=limits, verify=verify)
 
 
 def log_to_stderr() -> None:
@@ -57,3 +63,11 @@ def token(config: Settings) -> str:
     if config.token is None or not config.token.get_secret_value():
         raise AccessError("cannot ask the allocator without a token: set GPUTAB_TOKEN", authenticated=False)
     return config.token.get_secret_value()
+
+
+def sample_store(config: Settings) -> StoreAddress:
+    """VictoriaMetrics, as every client of it is told."""
+    secret = config.victoriametrics_token
+    # An empty one is none, as for every token.
+    bearer = None if secret is None else secret.get_secret_value() or None
+    return StoreAddress(config.victoriametrics_url, bearer, config.victoriametrics_ca_file)

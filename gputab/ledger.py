@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 
 from domain.clock import MICROSECONDS
 from domain.period import HOUR_S, HOUR_US
-from gputab.composition import clock
+from gputab.composition import clock, sample_store
 from meter.stored_observations import StoredObservations
 from meter.windows import SettleRules, WindowRater
 from settings.gputab import Settings
@@ -28,9 +28,10 @@ def window_rater(
     config: Settings, database: Database, principal: Principal, *, accepts_skew: bool = False
 ) -> Iterator[WindowRater]:
     """The meter over the sample store of the settings; `accepts_skew` as in `SettleRules`."""
-    with Reader(config.victoriametrics_url) as reader:
+    store = sample_store(config)
+    with Reader(store) as reader:
         lookback_s = (config.settle_deadline_hours + 1) * HOUR_S
-        observations = StoredObservations(config.victoriametrics_url, reader, lookback_s=lookback_s, clock=clock())
+        observations = StoredObservations(store, reader, lookback_s=lookback_s, clock=clock())
         rules = SettleRules(
             grace_us=config.settle_grace_seconds * MICROSECONDS,
             deadline_us=config.settle_deadline_hours * HOUR_US,

@@ -25,7 +25,7 @@ Gpus = Annotated[
 ]
 Columns = Annotated[
     str | None,
-    typer.Option("--columns", help="what the columns are, by nvidia-smi's query names, or dmon's, with commas, - to skip one"),
+    typer.Option("--columns", help="the columns by nvidia-smi's query names, or dmon's, with commas, - to skip one"),
 ]
 
 

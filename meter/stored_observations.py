@@ -17,6 +17,7 @@ from meter.observations import SAMPLE_COLUMNS
 from victoriametrics.launcher import check_flags
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
+from victoriametrics.store_address import StoreAddress
 
 # What evidence is made of. The lateness of a tick says that the collector looked, even where no card answered.
 _SERIES = (GPU_UP, GPU_BUSY, GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE, COLLECTOR_LATENESS)
@@ -28,13 +29,13 @@ VISIBLE_S = 10
 class StoredObservations:
     """`Observations` of a VictoriaMetrics server."""
 
-    def __init__(self, url: str, reader: Reader, *, lookback_s: int, clock: Clock) -> None:
+    def __init__(self, address: StoreAddress | str, reader: Reader, *, lookback_s: int, clock: Clock) -> None:
         """`lookback_s` before now is how far back a completeness mark is looked for.
 
-        The server at `url`, which `reader` asks, is checked before the first question: one that is too old, or
+        The server at `address`, which `reader` asks, is checked before the first question: one that is too old, or
         merges samples over more than a second, would make wrong bills. Raises UnavailableError then.
         """
-        self._url = url
+        self._address = address
         self._is_checked = False
         self._reader = reader
         self._lookback_s = lookback_s
@@ -69,5 +70,5 @@ class StoredObservations:
 
     def _check(self) -> None:
         if not self._is_checked:
-            check_flags(self._url)
+            check_flags(self._address)
             self._is_checked = True

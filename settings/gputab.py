@@ -5,7 +5,7 @@ import reprlib
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -14,12 +14,12 @@ from pydantic_settings import (
 )
 
 from domain.errors import InputError
-from settings.values import LocalPath, NodeName, ServerUrl, Token, Whole, check_text
+from settings.values import LocalPath, NodeName, ServerUrl, Token, Whole, check_text, check_token_goes_to
 
 CONFIG_FILE = Path("gputab.toml")
 _PREFIX = "GPUTAB_"
 # Values that may hold a password or a token; messages never repeat them.
-_SECRET = ("token", "database_url", "victoriametrics_url", "allocator_url", "alertmanager_url")
+_SECRET = ("token", "victoriametrics_token", "database_url", "victoriametrics_url", "allocator_url", "alertmanager_url")
 
 
 class Settings(BaseSettings):
@@ -37,6 +37,10 @@ class Settings(BaseSettings):
 
     database_url: str = Field("sqlite:///.gputab/gputab.db", description="the ledger: SQLite, or PostgreSQL")
     victoriametrics_url: ServerUrl = Field("http://127.0.0.1:8428", description="where samples are kept")
+    victoriametrics_token: Token | None = Field(None, description="the bearer token that VictoriaMetrics asks for")
+    victoriametrics_ca_file: LocalPath | None = Field(
+        None, description="certificates that VictoriaMetrics' own must descend from; default the system's"
+    )
     allocator_url: ServerUrl = Field("http://127.0.0.1:8470", description="where `gputab alloc` and collectors call")
     alertmanager_url: ServerUrl = Field("http://127.0.0.1:9093", description="where vmalert sends alerts")
     token: Token | None = Field(None, description="the bearer token of this person, node or program")
@@ -53,11 +57,24 @@ class Settings(BaseSettings):
     share_min_milli: Whole = Field(100, ge=0, le=1000, description="smallest share of a card; 0: sold whole only")
     share_min_vram_mib: Whole = Field(1024, ge=1, description="smallest VRAM share of a card")
     queue_max_mib: Whole = Field(1024, ge=1, description="how much disk the collector's queue may take")
+    owner_records: LocalPath = Field(Path("/run/gputab/owners"), description="records of whose a container is")
+    dcgm_bindings: LocalPath = Field(
+        Path("/usr/share/datacenter-gpu-manager-4/bindings/python3"), description="DCGM's own Python bindings"
+    )
+    queue_max_hours: Whole = Field(72, ge=1, description="for how long a second waits in the collector's queue")
+    metrics_port: Whole = Field(9478, ge=0, le=65_535, description="the collector's own page on loopback; 0: none")
 
     @field_validator("*", mode="before")
     @classmethod
     def _check_text(cls, value: Any) -> Any:
         return check_text(value)
+
+    @field_validator("victoriametrics_token")
+    @classmethod
+    def _check_where_it_goes(cls, token: SecretStr | None, others: ValidationInfo) -> SecretStr | None:
+        if token is not None and token.get_secret_value() and "victoriametrics_url" in others.data:
+            check_token_goes_to(others.data["victoriametrics_url"])
+        return token
 
     @property
     def evidence_path(self) -> Path:

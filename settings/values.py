@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr
 
 from domain.errors import InputError
 from domain.slugs import check_name
+from domain.urls import is_loopback
 from domain.written_numbers import parse_whole
 
 # RFC 1035, 2.3.4: what a resolver can be asked for. Underscores are not for hosts, but container networks use them.
@@ -80,6 +81,15 @@ def _token(token: SecretStr) -> SecretStr:
     if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError("write it as `gputab token create` printed it: letters, digits, '-' and '_'")
     return token
+
+
+def check_token_goes_to(url: str) -> None:
+    """Raise ValueError where a bearer token for the server at `url` could be read on its way, or would not be sent."""
+    parsed = httpx.URL(url)
+    if parsed.scheme == "http" and not is_loopback(parsed.host):
+        raise ValueError("a token is sent in plain text over http: let 'victoriametrics_url' begin with https://")
+    if parsed.userinfo:
+        raise ValueError("either a token or the user and password of 'victoriametrics_url': leave one of them out")
 
 
 def _node(node: str) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +12,7 @@ import httpx
 
 from domain.errors import InputError, UnavailableError
 from domain.urls import without_credentials
+from victoriametrics.store_address import StoreAddress
 
 CONNECT_TIMEOUT_S = 5.0
 # The server gives up a query after 30 s (-search.maxQueryDuration) and says so: let it speak first.
@@ -20,24 +22,49 @@ SHOWN_CHARACTERS = 300
 # The request itself is what the server cannot use. Everything else may be mended without changing the
 # request (a wrong password in front of the server too), so it must not make a collector throw samples away.
 _UNUSABLE_REQUEST = frozenset({400, 422})
+_TOO_LARGE = 413
+_BUSY = frozenset({429, 503})
+_NOT_LET_IN = "put the user and password into 'victoriametrics_url', or set 'victoriametrics_token'"
 _REMEDIES = {
-    401: "put the user and password into 'victoriametrics_url'",
-    403: "put the user and password into 'victoriametrics_url'",
+    401: _NOT_LET_IN,
+    403: _NOT_LET_IN,
     404: "check 'victoriametrics_url'",
+    _TOO_LARGE: "let what stands before it take larger requests",
 }
+
+
+class BodyTooLargeError(UnavailableError):
+    """The server, or a proxy before it, takes no request of that size; a smaller one may do."""
+
+
+class BusyError(UnavailableError):
+    """The server asks to be let alone, for `retry_after_s` seconds where it says how long; else that is 0."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class Connection:
     """Requests to one server over one `httpx.Client`, which is closed with it only if it was made here."""
 
-    def __init__(self, url: str, client: httpx.Client | None = None) -> None:
-        """`url` has no trailing slash and may hold a user and password; messages never show them."""
-        self.url = without_credentials(url)
-        self._base = url.rstrip("/")
+    def __init__(self, address: StoreAddress | str, client: httpx.Client | None = None) -> None:
+        """Messages never show what `address` lets in by.
+
+        A `client` that is given is asked with the token, but trusts whom it trusts. Raises UnavailableError where the
+        file of trusted certificates is of no use.
+        """
+        address = StoreAddress.of(address)
+        self.url = without_credentials(address.url)
+        self.is_loopback = address.is_loopback
+        self._base = address.url.rstrip("/")
+        self._headers = address.headers
         self._own = client is None
-        # A proxy named in the environment must not come between a node and its loopback server.
-        timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
-        self._client = httpx.Client(timeout=timeout, trust_env=False) if client is None else client
+        if client is None:
+            timeout = httpx.Timeout(ANSWER_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+            # A proxy named in the environment must not come between a node and its loopback server.
+            client = httpx.Client(timeout=timeout, trust_env=False, verify=address.tls_context())
+        self._client = client
 
     def __enter__(self) -> Self:
         return self
@@ -64,16 +91,25 @@ class Connection:
         Raises InputError where the server calls the request unusable (400, 422), UnavailableError otherwise.
         """
         with self._errors(purpose):
-            response = self._client.get(self._base + path)
+            response = self._client.get(self._base + path, headers=self._headers)
         self._refuse_failure(response, purpose)
         return response
 
-    def post(
-        self, path: str, purpose: str, *, content: bytes | None = None, form: Mapping[str, str] | None = None
-    ) -> httpx.Response:
-        """The answer to a body, or to a form (which unlike a URL may be long); errors as for `get`."""
+    def post(self, path: str, purpose: str, form: Mapping[str, str]) -> httpx.Response:
+        """The answer to a form, which unlike a URL may be long; errors as for `get`."""
         with self._errors(purpose):
-            response = self._client.post(self._base + path, content=content, data=form)
+            response = self._client.post(self._base + path, data=form, headers=self._headers)
+        self._refuse_failure(response, purpose)
+        return response
+
+    def send(self, path: str, purpose: str, body: bytes, encoding: str = "") -> httpx.Response:
+        """The answer to a body, which is in that `Content-Encoding`; errors as for `get`.
+
+        BodyTooLargeError and BusyError are UnavailableErrors that say more.
+        """
+        headers = {**self._headers, "Content-Encoding": encoding} if encoding else self._headers
+        with self._errors(purpose):
+            response = self._client.post(self._base + path, content=body, headers=headers)
         self._refuse_failure(response, purpose)
         return response
 
@@ -84,7 +120,7 @@ class Connection:
         An answer that is cut off raises UnavailableError at the cut, after its whole lines.
         """
         # Unpacking gzip costs more than a local network saves.
-        headers = {"Accept-Encoding": "identity"}
+        headers = {**self._headers, "Accept-Encoding": "identity"}
         with (
             self._errors(purpose),
             self._client.stream("POST", self._base + path, data=form, headers=headers) as response,
@@ -106,9 +142,12 @@ class Connection:
                 "password and '%2F' for a '/'"
             ) from None
         except httpx.RequestError as error:
+            said = _one_line(str(error)) or type(error).__name__
+            remedy = "start it, or set 'victoriametrics_url'"
+            if "CERTIFICATE_VERIFY_FAILED" in said:
+                remedy = "set 'victoriametrics_ca_file' to the certificate that the server's own descends from"
             raise UnavailableError(
-                f"cannot {purpose}: no answer from VictoriaMetrics at {self.url!r} "
-                f"({_one_line(str(error)) or type(error).__name__}); start it, or set 'victoriametrics_url'"
+                f"cannot {purpose}: no answer from VictoriaMetrics at {self.url!r} ({said}); {remedy}"
             ) from error
 
     def _refuse_failure(self, response: httpx.Response, purpose: str) -> None:
@@ -121,9 +160,22 @@ class Connection:
                 "'victoriametrics_url', and what it names"
             )
         remedy = _REMEDIES.get(response.status_code, "see its log, then try again")
-        raise UnavailableError(
-            f"cannot {purpose}: VictoriaMetrics at {self.url!r} answers {response.status_code} {said!r}; {remedy}"
-        )
+        message = f"cannot {purpose}: VictoriaMetrics at {self.url!r} answers {response.status_code} {said!r}; {remedy}"
+        if response.status_code in _BUSY:
+            raise BusyError(message, _retry_after_s(response))
+        raise (BodyTooLargeError if response.status_code == _TOO_LARGE else UnavailableError)(message)
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """Seconds as RFC 9110, 10.2.3 has them: a number, or a date, which is held against the server's own."""
+    text = response.headers.get("Retry-After", "")
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        wait = parsedate_to_datetime(text) - parsedate_to_datetime(response.headers["Date"])
+        return max(0.0, wait.total_seconds())
+    except (KeyError, ValueError, TypeError):  # no date, or one with a zone and one without
+        return 0.0
 
 
 def _lines(response: httpx.Response) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from domain.errors import UnavailableError
 from machine.programs import VICTORIA_METRICS
 from victoriametrics.connection import Connection
 from victoriametrics.metrics_page import MetricsPage
+from victoriametrics.store_address import StoreAddress
 
 RETENTION = "100y"
 DEDUP_INTERVAL_S = 1
@@ -31,13 +32,13 @@ def command(*, binary: Path, port: int, data_dir: Path, retention: str = RETENTI
     ]
 
 
-def check_flags(url: str) -> None:
-    """Raise UnavailableError where the server at `url` is too old, or would bend samples.
+def check_flags(address: StoreAddress | str) -> None:
+    """Raise UnavailableError where the server at `address` is too old, or would bend samples.
 
     A version is known by its flags, since not every build prints one. Duplicates must be merged per second: a
     longer interval throws seconds away, none at all counts a repeated sample twice.
     """
-    with Connection(url) as connection:
+    with Connection(address) as connection:
         page = MetricsPage(connection.url, connection.get("/metrics", "check VictoriaMetrics").text)
     lacking = next((flag for flag in VICTORIA_METRICS.required_flags if flag not in page.flags), None)
     if lacking is not None:

@@ -13,6 +13,7 @@ from domain.errors import InputError, UnavailableError
 from victoriametrics.connection import Connection
 from victoriametrics.encode import MILLISECONDS
 from victoriametrics.selectors import NAME_COLUMN, Selector
+from victoriametrics.store_address import StoreAddress
 
 # By default the server moves a query back by -search.latencyOffset, even one with an explicit time, and answers
 # it from a cache that does not know of late samples.
@@ -58,9 +59,9 @@ class Reader:
     nothing lies before 1970, and what is asked from there on is answered from second 0 on.
     """
 
-    def __init__(self, url: str, client: httpx.Client | None = None) -> None:
-        """A `client` that is given is not closed here."""
-        self._connection = Connection(url, client)
+    def __init__(self, address: StoreAddress | str, client: httpx.Client | None = None) -> None:
+        """A `client` that is given is not closed here, and trusts whom it trusts."""
+        self._connection = Connection(address, client)
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +76,10 @@ class Reader:
 
     def close(self) -> None:
         self._connection.close()
+
+    def limit_answers(self, seconds: float) -> None:
+        """From now on wait at most that long for each step of an answer."""
+        self._connection.limit_answers(seconds)
 
     def export(self, selector: Selector, start_s: int, end_s: int) -> Export:
         """Every raw sample of [start_s, end_s). Takes about 150 bytes of memory a sample: ask hour by hour."""
@@ -112,7 +117,7 @@ class Reader:
         return [_result(line["metric"], line["values"]) for line in data["result"]]
 
     def _query(self, path: str, form: dict[str, str]) -> dict[str, Any]:
-        response = self._connection.post(path, "query samples", form={**form, **_AS_ASKED})
+        response = self._connection.post(path, "query samples", {**form, **_AS_ASKED})
         try:
             data: dict[str, Any] = response.json()["data"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:

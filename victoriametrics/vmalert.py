@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from domain.urls import without_credentials
+from victoriametrics.store_address import StoreAddress
 
 EVALUATION_INTERVAL_S = 5
 # Alertmanager takes an alert that it has not heard of for four times as long as recovered.
@@ -22,7 +23,7 @@ def command(
     binary: Path,
     port: int,
     rules: Sequence[Path],
-    victoriametrics_url: str,
+    victoriametrics: StoreAddress | str,
     alertmanager_url: str,
     secrets_dir: Path,
     evaluation_interval_s: int = EVALUATION_INTERVAL_S,
@@ -32,15 +33,17 @@ def command(
 
     It keeps what fires in the same VictoriaMetrics and looks it up there, after a restart and in the rules. When the
     store or vmalert itself is away, Alertmanager calls an alert resolved once four times the longer of
-    `resend_delay_s` and `evaluation_interval_s` have gone by. A password of a URL, which everyone on the machine could
-    read here, is taken from `secrets_dir`, where `write_passwords` put it.
+    `resend_delay_s` and `evaluation_interval_s` have gone by. A password or token, which everyone on the machine could
+    read here, is taken from `secrets_dir`, where `write_secrets` put it.
     """
+    store = StoreAddress.of(victoriametrics)
     return [
         str(binary),
         *(f"-rule={rule}" for rule in rules),
         f"-httpListenAddr=127.0.0.1:{port}",
         f"-external.url=http://127.0.0.1:{port}",
-        *_server_flags(_STORE, victoriametrics_url, secrets_dir),
+        *_server_flags(_STORE, store.url, secrets_dir),
+        *_store_flags(store, secrets_dir),
         *_server_flags(_NOTIFIER, alertmanager_url, secrets_dir),
         f"-evaluationInterval={evaluation_interval_s}s",
         f"-rule.resendDelay={resend_delay_s}s",
@@ -53,15 +56,30 @@ def command(
     ]
 
 
-def write_passwords(victoriametrics_url: str, alertmanager_url: str, *, secrets_dir: Path) -> None:
-    """Put the passwords of these URLs where `command` tells vmalert to look, readable by their owner only."""
+def write_secrets(victoriametrics: StoreAddress | str, alertmanager_url: str, *, secrets_dir: Path) -> None:
+    """Put passwords and the token where `command` tells vmalert to look, readable by their owner only."""
+    store = StoreAddress.of(victoriametrics)
     secrets_dir.mkdir(parents=True, exist_ok=True)
-    for names, url in ((_STORE, victoriametrics_url), (_NOTIFIER, alertmanager_url)):
+    for names, url in ((_STORE, store.url), (_NOTIFIER, alertmanager_url)):
         password = urlsplit(url).password
         if password is not None:
-            file = _password_file(names, secrets_dir)
-            file.touch(mode=0o600)
-            file.write_text(unquote(password), "utf-8")
+            _write_secret(_password_file(names, secrets_dir), unquote(password))
+    if store.token is not None:
+        _write_secret(_token_file(secrets_dir), store.token)
+
+
+def _write_secret(file: Path, secret: str) -> None:
+    file.touch(mode=0o600)
+    file.write_text(secret, "utf-8")
+
+
+def _store_flags(store: StoreAddress, secrets_dir: Path) -> list[str]:
+    flags = []
+    if store.token is not None:
+        flags += [f"-{name}.bearerTokenFile={_token_file(secrets_dir)}" for name in _STORE]
+    if store.ca_file is not None:
+        flags += [f"-{name}.tlsCAFile={store.ca_file}" for name in _STORE]
+    return flags
 
 
 def _server_flags(names: Sequence[str], url: str, secrets_dir: Path) -> list[str]:
@@ -76,3 +94,7 @@ def _server_flags(names: Sequence[str], url: str, secrets_dir: Path) -> list[str
 
 def _password_file(names: Sequence[str], secrets_dir: Path) -> Path:
     return secrets_dir / f"{names[0]}.password"
+
+
+def _token_file(secrets_dir: Path) -> Path:
+    return secrets_dir / f"{_STORE[0]}.token"

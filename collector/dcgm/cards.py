@@ -1,9 +1,8 @@
 """The cards of one scrape of dcgm-exporter: whose each sample is, and what a card or MIG instance says in all of them.
 
-A sample of a MIG instance has the UUID of its card, and of its own only a number (`GPU_I_ID`): an instance is called
-`MIG-<UUID of the card>/<number>/0` here, as drivers before 470 called its first compute instance (dcgm-exporter 105).
+A sample of a MIG instance has the UUID of its card, and of its own only a number (`GPU_I_ID`).
 Pods and jobs make copies of a device's samples, not parts of them (dcgm-exporter 587): the device has them once, and
-owners are not told by them.
+owners are not told by them. A name in a label proves nothing: whoever may write the file or the pod chose it.
 """
 
 import re
@@ -12,30 +11,23 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from collector.dcgm.fields import (
-    FIELD_OF_NAME,
-    FIELDS,
-    MEMORY_FREE,
-    MEMORY_RESERVED,
-    MEMORY_TOTAL,
-    MEMORY_USED,
-    DcgmField,
-    Scope,
-)
+from collector.dcgm.device_values import device_values
+from collector.dcgm.field import DcgmField, Scope
+from collector.dcgm.fields import FIELD_OF_NAME, FIELDS
+from collector.dcgm.mig_names import mig_name, read_mig_name
 from collector.dcgm.text import DcgmSample
 from collector.logs.log import RefusedRow
 from domain.errors import InputError
+from domain.samples import FieldState
 from domain.series import Series
 from domain.slugs import check_name
 
-# Since this driver used memory is without what it reserves, and the two are told apart (DCGM, DcgmCacheManager.cpp).
-_RESERVED_TOLD_SINCE = 510
 # Of what a sample is besides its device; `exported_` where Prometheus has put labels of the exporter's own pod there.
-_WORKLOAD_LABELS = ("pod", "pod_name", "vgpu", "hpc_job")
+_JOB_LABEL = "hpc_job"
+_WORKLOAD_LABELS = ("pod", "pod_name", "vgpu", _JOB_LABEL)
 _RELABELLED = "exported_"
 # A card has at most 15 instances.
 _GI_ID = re.compile("[0-9]{1,2}")
-_MAJOR = re.compile("([0-9]{1,4})[.]")
 _DEVICE = re.compile("(?:nvidia)?([0-9]{1,3})")
 
 
@@ -44,7 +36,8 @@ class ScrapedDevice:
     """What one card or MIG instance says: base units, exact; what it cannot tell has no key.
 
     `mig_uuid` and `profile` are None for the card itself; `line` is its first line in the text. `garbled` are the
-    series that have words where a number belongs, or several numbers.
+    series that have words where a number belongs, or several numbers; `parts` and `missing` are as in `DeviceValues`.
+    `jobs` are the HPC jobs that its lines name, and `time_us` is the newest time that one of them has, if any.
     """
 
     line: int
@@ -52,6 +45,10 @@ class ScrapedDevice:
     profile: str | None
     values: Mapping[Series, int | Fraction]
     garbled: frozenset[Series]
+    parts: Mapping[Series, Mapping[str, int | Fraction]]
+    missing: Mapping[Series, FieldState]
+    jobs: frozenset[str]
+    time_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,7 @@ class _Told:
     line: int
     labels: dict[str, str] = field(default_factory=dict)
     samples: dict[DcgmField, list[DcgmSample]] = field(default_factory=dict)
-    values: dict[DcgmField, int | Fraction] = field(default_factory=dict)
+    values: dict[DcgmField, int | Fraction | FieldState] = field(default_factory=dict)
     garbled: set[DcgmField] = field(default_factory=set)
 
 
@@ -112,17 +109,15 @@ def scraped_cards(samples: Iterable[DcgmSample]) -> Scrape:
     return Scrape(found_cards, tuple(sorted(refused)))
 
 
-def mig_name(gpu_uuid: str, gi_id: int) -> str:
-    """What the MIG instance of that number is called, of which no UUID is told."""
-    return f"MIG-{gpu_uuid}/{gi_id}/0"
-
-
 def _identity(labels: Mapping[str, str]) -> tuple[str, int | None]:
     """The UUID of the card, and the number of the MIG instance. Raises InputError."""
     gpu_uuid = check_name("GPU UUID", labels.get("UUID") or labels.get("uuid") or "")
     gi_id = labels.get("GPU_I_ID", "")
     if gi_id and not _GI_ID.fullmatch(gi_id):
         raise InputError(f"cannot use {gi_id[:40]!r} as a GPU_I_ID: it is the number of a MIG instance, such as 7")
+    named = read_mig_name(gpu_uuid)
+    if named is not None:
+        return named.gpu_uuid, named.gi_id
     return gpu_uuid, int(gi_id) if gi_id else None
 
 
@@ -137,8 +132,6 @@ def _card(gpu_uuid: str, devices: dict[int | None, _Told], refused: list[Refused
             _take_from_instances(each, itself, instances.values())
     labels = {name: text for told in reversed(devices.values()) for name, text in told.labels.items()}
     driver_version = labels.get("DCGM_FI_DRIVER_VERSION")
-    for told in (itself, *instances.values()):
-        _settle_memory(told.values, driver_version)
     index = _DEVICE.fullmatch(labels.get("gpu") or labels.get("device") or "")
     return ScrapedCard(
         gpu_uuid=gpu_uuid,
@@ -147,9 +140,10 @@ def _card(gpu_uuid: str, devices: dict[int | None, _Told], refused: list[Refused
         hostname=labels.get("hostname") or labels.get("Hostname"),
         pci_bus_id=labels.get("pci_bus_id"),
         driver_version=driver_version,
-        itself=_device(line, None, itself),
+        itself=_device(line, None, itself, driver_version),
         instances=tuple(
-            _device(told.line, mig_name(gpu_uuid, gi_id), told) for gi_id, told in sorted(instances.items())
+            _device(told.line, mig_name(gpu_uuid, gi_id), told, driver_version)
+            for gi_id, told in sorted(instances.items())
         ),
     )
 
@@ -162,15 +156,16 @@ def _settle(told: _Told, refused: list[RefusedRow]) -> None:
         good = [sample for sample in samples if sample.value is not None]
         own = [sample for sample in good if not any(sample.labels.get(prefix + label) for label in _WORKLOAD_LABELS)]
         values = {each.exact(sample.value): sample.line for sample in own or good if sample.value is not None}
+        if all(isinstance(exact, FieldState) for exact in values):
+            # Blank is blank, whatever the reasons.
+            values = dict(list(values.items())[:1])
         if len(values) > 1:
             reason = f"{samples[0].name}: {len(values)} values of one device in one scrape"
             refused.append(RefusedRow(max(values.values()), reason))
         if len(values) != 1:
             told.garbled.add(each)
             continue
-        (value,) = values
-        if value is not None:
-            told.values[each] = value
+        (told.values[each],) = values
 
 
 def _take_from_instances(each: DcgmField, itself: _Told, instances: Iterable[_Told]) -> None:
@@ -181,32 +176,30 @@ def _take_from_instances(each: DcgmField, itself: _Told, instances: Iterable[_To
     """
     if each.scope is Scope.ANY:
         return
-    told = [instance.values.pop(each) for instance in instances if each in instance.values]
+    copies = [instance.values.pop(each) for instance in instances if each in instance.values]
+    told = [exact for exact in copies if not isinstance(exact, FieldState)]
     for instance in instances:
         instance.garbled.discard(each)
     if each.scope is Scope.CARD_WITHOUT_MIG:
-        itself.values.pop(each, None)
+        itself.values[each] = FieldState.UNSUPPORTED
         itself.garbled.discard(each)
-    elif told and each not in itself.samples:
-        itself.values[each] = max(told)
+    elif copies and each not in itself.samples:
+        itself.values[each] = max(told) if told else copies[0]
 
 
-def _settle_memory(values: dict[DcgmField, int | Fraction], driver_version: str | None) -> None:
-    """What a device has in all, where that is not told itself, and no use that counts what the driver reserves.
-
-    Used and free make a total only together with what is reserved (dcgm-exporter 271), which older drivers count as
-    used. Each is cut to whole MiB, so a sum is up to 2 MiB short.
-    """
-    major = _MAJOR.match(driver_version or "")
-    reserved_is_used = major is not None and int(major[1]) < _RESERVED_TOLD_SINCE
-    parts = (MEMORY_USED, MEMORY_FREE) if reserved_is_used else (MEMORY_USED, MEMORY_FREE, MEMORY_RESERVED)
-    if MEMORY_TOTAL not in values and all(part in values for part in parts):
-        values[MEMORY_TOTAL] = sum(values[part] for part in parts)
-    if reserved_is_used:
-        values.pop(MEMORY_USED, None)
-
-
-def _device(line: int, mig_uuid: str | None, told: _Told) -> ScrapedDevice:
-    values = {each.series: value for each, value in told.values.items() if each.series is not None}
+def _device(line: int, mig_uuid: str | None, told: _Told, driver_version: str | None) -> ScrapedDevice:
+    values, parts, missing = device_values(told.values, driver_version)
     garbled = frozenset(each.series for each in told.garbled if each.series is not None)
-    return ScrapedDevice(line, mig_uuid, told.labels.get("GPU_I_PROFILE") or None, values, garbled)
+    samples = [sample for samples in told.samples.values() for sample in samples]
+    jobs = {sample.labels.get(prefix + _JOB_LABEL, "") for sample in samples for prefix in ("", _RELABELLED)}
+    return ScrapedDevice(
+        line=line,
+        mig_uuid=mig_uuid,
+        profile=told.labels.get("GPU_I_PROFILE") or None,
+        values=values,
+        garbled=garbled,
+        parts=parts,
+        missing=missing,
+        jobs=frozenset(job for job in jobs if job.strip()),
+        time_us=max((sample.time_us for sample in samples if sample.time_us is not None), default=None),
+    )

@@ -1,28 +1,28 @@
-"""Cards by way of a dcgm-exporter that runs beside the collector, where NVML is not at hand.
+"""Cards by way of a dcgm-exporter that runs beside the collector, where NVML is not at hand or cannot say all.
 
-The exporter says what it collected last, and not when: every 30 s unless it was told otherwise. Where a card tells its
-energy, which grows whatever the card does, that is the clock of what it says.
+The exporter says what it collected last: every 30 s unless it was told otherwise. See `freshness.py` for how old that
+may be.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from math import isnan
+from dataclasses import dataclass, field
 from threading import Lock
 
 import structlog
 
 from collector.dcgm.cards import Scrape, ScrapedCard, ScrapedDevice
-from collector.dcgm.fields import FIELDS
+from collector.dcgm.device_values import DeviceValues
+from collector.dcgm.freshness import Freshness
+from collector.dcgm.readings import DeviceReadings, lost
 from collector.dcgm.scraper import DcgmScraper
-from collector.owners.split import owned_reading
 from domain.clock import Clock
 from domain.errors import InputError, UnavailableError
 from domain.inventory import Device
-from domain.samples import DeviceReading
-from domain.series import GPU_ENERGY, GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, GPU_UP, Series
+from domain.samples import Basis, DeviceReading
+from domain.series import GPU_ENERGY, GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_POWER
 from domain.slugs import check_model
 from domain.units import MIB
+
+BASIS = Basis("dcgm_exporter", "latest")
 
 # Three times the exporter's own period.
 _SILENT_SECONDS = 90
@@ -30,24 +30,20 @@ _SILENT_SECONDS = 90
 _SLOW_SECONDS = 2
 # A total that is a sum of MiB, each cut, is short by less.
 _CUT_BYTES = 3 * MIB
-_NOT_A_NUMBER = float("nan")
 
 log = structlog.get_logger()
 
 
 @dataclass
 class _Known:
-    """A card as it was last seen; times are of the monotonic clock, None while it has not come to that.
-
-    `energy` in joules was the same in `repeats` scrapes since it last moved.
-    """
+    """A card as it was last seen; `missing_since_s` is of the monotonic clock, None while it is told of."""
 
     device: Device
     mig_uuids: tuple[str, ...] = ()
     missing_since_s: float | None = None
-    energy: int | Fraction | None = None
-    moved_at_s: float | None = None
-    repeats: int = 0
+    freshness: Freshness = field(default_factory=Freshness)
+    readings: dict[str | None, DeviceReadings] = field(default_factory=dict)
+    jobs: frozenset[str] = frozenset()
 
 
 class DcgmExporterSource:
@@ -82,28 +78,31 @@ class DcgmExporterSource:
         """What the exporter says of the card in that second, which is what it collected last.
 
         A card that it leaves out for 90 s while it tells of others is lost, and mute until then: it leaves out healthy
-        ones too (dcgm-exporter 250). One whose energy has stood still for 90 s is mute.
+        ones too (dcgm-exporter 250). One of which it says the same for too long is mute.
         """
         scrape = self._scraper.of_second(second_s)
         card = next((each for each in scrape.cards if each.gpu_uuid == gpu_uuid), None)
         with self._lock:
             self._take(scrape)
-            known = self._known[gpu_uuid]
+            known = self._known.get(gpu_uuid)
+            if known is None:
+                raise UnavailableError(
+                    f"cannot read the card {gpu_uuid!r}: dcgm-exporter does not tell of it; see its log"
+                )
             now_s = self._clock.monotonic_s()
             if card is None:
                 return _lost(gpu_uuid, known, now_s)
-            if known.moved_at_s is not None and now_s - known.moved_at_s >= _SILENT_SECONDS:
-                raise UnavailableError(
-                    f"cannot read the card {gpu_uuid!r}: dcgm-exporter has said the same of it for "
-                    f"{now_s - known.moved_at_s:.0f} s; restart it and the host engine"
-                )
-            total_bytes = known.device.vram_total_bytes
-        if not any(each.values or each.garbled for each in (card.itself, *card.instances)):
+            stale_s = known.freshness.stale_s(now_s)
+        if stale_s is not None:
+            raise UnavailableError(
+                f"cannot read the card {gpu_uuid!r}: dcgm-exporter has said the same of it for {stale_s:.0f} s; "
+                "restart it and the host engine"
+            )
+        if not any(each.values or each.parts or each.garbled for each in (card.itself, *card.instances)):
             raise UnavailableError(f"cannot read the card {gpu_uuid!r}: all that is told of it is blank; see dmesg")
-        values = {**_values(card.itself), GPU_MEMORY_TOTAL: total_bytes or None}
         # Where MIG is on, owners are told per instance.
-        own = _reading(gpu_uuid, None, values, is_owned=not card.instances)
-        return [own, *(_reading(gpu_uuid, each.mig_uuid, _values(each), is_owned=True) for each in card.instances)]
+        own = _reading(known, card.itself, now_s, is_owned=not card.instances)
+        return [own, *(_reading(known, each, now_s, is_owned=True) for each in card.instances)]
 
     def close(self) -> None:
         """Close the connection."""
@@ -143,22 +142,25 @@ class DcgmExporterSource:
         known = self._known.setdefault(card.gpu_uuid, _Known(device))
         known.device, known.missing_since_s = device, None
         known.mig_uuids = tuple(each.mig_uuid for each in card.instances if each.mig_uuid is not None)
-        self._note_energy(known, card.itself.values.get(GPU_ENERGY), now_s)
+        self._note_freshness(known, card.itself, now_s)
+        self._note_jobs(known, card)
 
-    def _note_energy(self, known: _Known, energy: int | Fraction | None, now_s: float) -> None:
-        if energy is None:
-            return
-        if energy == known.energy:
-            known.repeats += 1
-            return
-        still_s = now_s - known.moved_at_s if known.moved_at_s is not None else 0
-        if still_s > _SLOW_SECONDS and known.repeats >= _SLOW_SECONDS and not self._is_slow:
+    def _note_freshness(self, known: _Known, told: ScrapedDevice, now_s: float) -> None:
+        # A card that draws no power has an energy that stands still.
+        energy = told.values.get(GPU_ENERGY) if told.values.get(GPU_POWER) != 0 else None
+        repeats = known.freshness.repeats
+        stood_s = known.freshness.see(told.time_us if told.time_us is not None else energy, now_s)
+        if stood_s is not None and stood_s > _SLOW_SECONDS and repeats >= _SLOW_SECONDS and not self._is_slow:
             self._is_slow = True
             remedy = "start dcgm-exporter with --collect-interval 1000, or seconds are repeated"
-            log.warning("exporter_is_slow", url=self._scraper.shown, seconds=round(still_s, 1), remedy=remedy)
-        # The first that is seen may be old.
-        known.moved_at_s = None if known.energy is None else now_s
-        known.energy, known.repeats = energy, 0
+            log.warning("exporter_is_slow", url=self._scraper.shown, seconds=round(stood_s, 1), remedy=remedy)
+
+    def _note_jobs(self, known: _Known, card: ScrapedCard) -> None:
+        """Say which HPC jobs the exporter names for a card, where that changes: for people, it proves nothing."""
+        jobs = card.itself.jobs.union(*(each.jobs for each in card.instances))
+        if jobs != known.jobs:
+            known.jobs = jobs
+            log.info("jobs_named", gpu_uuid=card.gpu_uuid, jobs=sorted(jobs), owner="none is proved by a label")
 
     def _note_left_out(self, gpu_uuid: str, reason: str) -> None:
         if self._left_out.get(gpu_uuid) != reason:
@@ -194,21 +196,15 @@ def _steady(total_bytes: int, known_bytes: int) -> int:
     return max(total_bytes, known_bytes) if abs(total_bytes - known_bytes) <= _CUT_BYTES else total_bytes
 
 
-def _values(device: ScrapedDevice) -> dict[Series, int | float | None]:
-    """What is told of the device, None for what is not; what is garbled is no number, which `ranges` counts."""
-    values: dict[Series, int | float | None] = dict.fromkeys(each.series for each in FIELDS if each.series is not None)
-    values |= {series: int(value) if series.whole else float(value) for series, value in device.values.items()}
-    values |= dict.fromkeys(device.garbled, _NOT_A_NUMBER)
-    return values
-
-
-def _reading(
-    gpu_uuid: str, mig_uuid: str | None, values: Mapping[Series, int | float | None], *, is_owned: bool
-) -> DeviceReading:
-    """All used memory is nobody's: no pod's name proves whose it is."""
-    used_bytes = values[GPU_MEMORY_USED]
-    is_told = used_bytes is not None and not isnan(used_bytes)
-    return owned_reading(gpu_uuid, mig_uuid, values, {} if is_owned and is_told else None, {})
+def _reading(known: _Known, told: ScrapedDevice, now_s: float, *, is_owned: bool) -> DeviceReading:
+    readings = known.readings.get(told.mig_uuid)
+    if readings is None:
+        readings = known.readings[told.mig_uuid] = DeviceReadings(known.device.uuid, told.mig_uuid, BASIS)
+    values = dict(told.values)
+    if told.mig_uuid is None and known.device.vram_total_bytes:
+        values[GPU_MEMORY_TOTAL] = known.device.vram_total_bytes
+    said = DeviceValues(values, told.parts, told.missing)
+    return readings.reading(said, now_s, garbled=told.garbled, is_owned=is_owned)
 
 
 def _lost(gpu_uuid: str, known: _Known, now_s: float) -> list[DeviceReading]:
@@ -218,4 +214,4 @@ def _lost(gpu_uuid: str, known: _Known, now_s: float) -> list[DeviceReading]:
         raise UnavailableError(
             f"cannot read the card {gpu_uuid!r}: dcgm-exporter has left it out for {missing_s:.0f} s; see its log"
         )
-    return [DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 0}, {}) for mig_uuid in (None, *known.mig_uuids)]
+    return [lost(gpu_uuid, mig_uuid) for mig_uuid in (None, *known.mig_uuids)]

@@ -2,13 +2,12 @@
 
 import contextlib
 from collections.abc import Iterator
-from concurrent.futures import Future
-from threading import Lock
 
 import httpx
 
 from collector.dcgm.cards import Scrape, scraped_cards
 from collector.dcgm.fields import FIELD_OF_NAME
+from collector.dcgm.once_a_second import OnceASecond
 from collector.dcgm.text import dcgm_samples
 from domain.clock import Clock
 from domain.errors import UnavailableError
@@ -38,24 +37,11 @@ class DcgmScraper:
         self._clock = clock
         limits = httpx.Limits(keepalive_expiry=_IDLE_SECONDS)
         self._client = httpx.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, limits=limits)
-        self._lock = Lock()
-        self._second_s: int | None = None
-        self._latest: Future[Scrape] = Future()
+        self._seconds = OnceASecond(lambda _: self.scrape())
 
     def of_second(self, second_s: int) -> Scrape:
         """The scrape of that second, the same one for all who ask; errors as of `scrape`, for all of them too."""
-        with self._lock:
-            # Not "later": a clock may be set back.
-            is_first = second_s != self._second_s
-            if is_first:
-                self._second_s, self._latest = second_s, Future()
-            latest = self._latest
-        if is_first:
-            try:
-                latest.set_result(self.scrape())
-            except Exception as error:  # noqa: BLE001 - each thread that waits raises it
-                latest.set_exception(error)
-        return latest.result()
+        return self._seconds.of_second(second_s)
 
     def scrape(self) -> Scrape:
         """What the exporter says now, of one card at least.

@@ -1,9 +1,8 @@
 """The text of dcgm-exporter, line by line: names, labels and values as they are written, whatever they mean.
 
 It is Prometheus' exposition format (https://prometheus.io/docs/instrumenting/exposition_formats) with two faults of
-its own: words stand where a number belongs (`ERROR - FAILED TO CONVERT TO STRING`), and labels are not escaped, so that
-a quote in a pod's label spoils its line. The library's parser gives up a text at its first bad line; given one line at
-a time, it loses that line only.
+its own: words stand where a number belongs (`ERROR - FAILED TO CONVERT TO STRING`), and labels are not escaped (see
+`labels.py`). The library's parser gives up a text at its first bad line; here each line is lost by itself.
 """
 
 import math
@@ -11,8 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
+from collector.dcgm.labels import read_labels
 
+_NAME = re.compile(r"[A-Za-z_:][\w:]*", re.ASCII)
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NAME_BEFORE = re.compile(r"[\s{]")
 # Real ones have some 500; the parser looks at every character of a line several times.
 _LINE_CHARACTERS_MAX = 2**14
@@ -70,17 +71,31 @@ def _written_value(text: str) -> str | None:
 
 
 def _sample(number: int, name: str, text: str) -> DcgmSample:
+    head, brace, tail = text[len(name) :].rpartition("}")
+    before, _, labels_text = head.partition("{")
+    value_text, *time_text = (tail if brace else text[len(name) :]).split()
     try:
-        (family,) = text_string_to_metric_families(text)
-        (sample,) = family.samples
-        # Milliseconds in the text, which the library divides by a thousand.
-        time_ms = None if sample.timestamp is None else round(float(sample.timestamp) * 1_000)
-    except (ValueError, IndexError, OverflowError):
+        if before.strip() or len(time_text) > 1 or not _NAME.fullmatch(name):
+            raise ValueError
+        labels = read_labels(labels_text) if brace else {}
+        # Milliseconds in the text.
+        time_us = round(_number(time_text[0])) * _MILLISECOND_US if time_text else None
+    except (ValueError, OverflowError):
         return DcgmSample(number, name, {}, None, None, f"{name}: no labels, value and time can be read")
-    return DcgmSample(number, name, sample.labels, sample.value, None if time_ms is None else time_ms * _MILLISECOND_US)
+    return DcgmSample(number, name, labels, _number(value_text), time_us)
+
+
+def _number(text: str) -> int | float:
+    """The number, exact where it is whole: a float would lose the last digits of a blank, which say why it is one."""
+    if not text.isascii() or "_" in text:
+        raise ValueError
+    return int(text) if _WHOLE.fullmatch(text) else float(text)
 
 
 def _labels(text: str) -> Mapping[str, str]:
     """The labels of a line whose value cannot be read."""
-    head, brace, _ = text.rpartition("}")
-    return _sample(0, "", f"{head}{brace} 0").labels if brace else {}
+    head, brace, _ = text.partition("{")[2].rpartition("}")
+    try:
+        return read_labels(head) if brace else {}
+    except ValueError:
+        return {}

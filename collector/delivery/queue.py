@@ -6,71 +6,67 @@ has the samples, so what it took in the last minute is sent again when it comes 
 """
 
 import threading
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
+from collector.delivery.batch_rows import Batch, BatchRows
+from collector.delivery.quarantine import Quarantine, Row
 from collector.delivery.queue_file import QueueDamagedError, QueueFile
 from collector.delivery.report_queue import Report, ReportQueue
+from domain.clock import MICROSECONDS
+from domain.period import HOUR_S
+from victoriametrics.limits import Unusable
+from victoriametrics.push import pack
 
 # Twelve times the 5 s after which VictoriaMetrics writes what it took to its disk.
 KEEP_DELIVERED_US = 60 * 1_000_000
+# The deadline after which a window settles without what is missing.
+MAX_AGE_S = 72 * HOUR_S
 # What is held in memory while the disk takes nothing.
 _UNSAVED_BATCHES = 60
-# What nobody takes must not fill the disk: an hour of seconds to look into.
-_KEPT_REFUSED = 3_600
-# Text of labels and numbers shrinks twelvefold at the fastest level, which costs some 20 microseconds.
-_COMPRESSION = 1
-
-
-class Batch(NamedTuple):
-    """The encoded samples of one second."""
-
-    second_s: int
-    body: bytes
+# How many seconds too old go with one that is put: a clock that is ahead for a moment does not cost all that wait.
+_AGED_AT_ONCE = 60
+# A few deliveries reach the disk with the next second that is put: forgotten, they are only sent again.
+_UNWRITTEN_CHANGES = 10
 
 
 class BatchQueue:
     """Seconds waiting for the store, and reports waiting for the allocator; safe to use from several threads.
 
     At most `max_bytes` of seconds are kept. Beyond that those that were refused go first, then those that were
-    delivered, then the oldest that wait, which become holes. While the disk takes nothing, the file stays behind what
-    is in memory, which holds the newest 60 seconds, and catches up with the first change that it takes again. Only
-    one process can have a queue open.
+    delivered, then the oldest that wait, which become holes; so does what has waited for longer than `max_age_s`.
+    While the disk takes nothing, the file stays behind what is in memory, which holds the newest 60 seconds, and
+    catches up with the first change that it takes again. Only one process can have a queue open.
 
     Where the file holds something else than was written, every method may raise QueueDamagedError.
     """
 
-    _counts: dict[str, int]
-    # By second, the size of each row, waiting or delivered, and of each that was set aside; of all together.
-    _sizes: dict[int, int]
-    _refused: dict[int, int]
-    _size: int
-    # The seconds that wait, in the order of time, and those that were delivered, with when.
-    _pending: dict[int, None]
-    _delivered: dict[int, int]
-
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int, max_age_s: int = MAX_AGE_S) -> None:
         """Opens or makes the file. UnavailableError where it cannot be used, as by another collector."""
         self._max_bytes = max_bytes
+        self._max_age_s = max_age_s
         self._lock = threading.RLock()
-        # What the file does not know yet: rows to write, when rows were delivered (None: they wait again), and rows
-        # that are no more.
-        self._unsaved: dict[int, bytes] = {}
-        self._unstamped: dict[int, int | None] = {}
-        self._gone: set[int] = set()
-        self._gone_refused: set[int] = set()
-        self._connection = QueueFile(path)
+        self._file = QueueFile(path)
         try:
-            self._load()
-            self._reports = ReportQueue(self._connection)
+            self._counts: dict[str, int] = dict(self._file.read("SELECT name, value FROM counts"))
+            self._rows = BatchRows(self._file)
+            self._quarantine = Quarantine(self._file)
+            self._reports = ReportQueue(self._file)
         except (TypeError, ValueError) as error:
-            self._connection.close()
-            raise self._connection.damaged(error) from error
+            self._file.close()
+            raise self._file.damaged(error) from error
         except QueueDamagedError:
-            self._connection.close()
+            self._file.close()
             raise
+        # The seconds that wait, in the order of time, and those that were delivered, with when.
+        found = self._rows.found
+        self._pending = {each: None for each, delivered_us in found.items() if delivered_us is None}
+        self._delivered = {each: delivered_us for each, delivered_us in found.items() if delivered_us is not None}
+        self._newest_delivered_s = 0
+        self.delivery_s: float | None = None
+        """How long after it began the newest second that this process delivered was taken; None before the first."""
 
     @property
     def sampled_until_s(self) -> int | None:
@@ -93,6 +89,22 @@ class BatchQueue:
         return self._counts.get("refused", 0)
 
     @property
+    def quarantined(self) -> int:
+        """Samples since the queue was made that were set aside, alone or with all of their second."""
+        return self._counts.get("quarantined", 0)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the seconds take that wait, are kept to be sent again, or were set aside."""
+        return self._rows.size_bytes + self._quarantine.size_bytes
+
+    @property
+    def oldest_s(self) -> int | None:
+        """The oldest second that waits; None while none does."""
+        with self._lock:
+            return next(iter(self._pending), None)
+
+    @property
     def complete_until_s(self) -> int | None:
         """Every second before this one was delivered, refused by the store, or is a hole; None before the first."""
         with self._lock:
@@ -104,25 +116,26 @@ class BatchQueue:
         """How many seconds wait for the store."""
         return len(self._pending)
 
-    def put(self, second_s: int, body: bytes, holes: int) -> None:
+    def put(self, second_s: int, body: bytes, holes: int, unusable: Sequence[Unusable] = ()) -> None:
         """Keep a second, and count `holes` seconds that were missed before it.
 
-        It is `sampled_until_s` or later. One that was kept before a clock was set back is replaced.
+        It is `sampled_until_s` or later. One that was kept before a clock was set back is replaced. What of it no
+        store could take is `unusable`, not in `body`, and set aside.
         """
-        packed = zlib.compress(body, _COMPRESSION)
+        batch = Batch(second_s, body, pack(body))
         with self._lock:
             self._drop(second_s)
-            self._make_room(len(packed))
+            self._make_room(len(batch.packed))
+            self._drop_aged(second_s)
             is_last = second_s > next(reversed(self._pending), 0)
             self._pending[second_s] = None
             if not is_last:
                 self._pending = dict.fromkeys(sorted(self._pending))
-            self._sizes[second_s] = len(packed)
-            self._size += len(packed)
-            self._unsaved[second_s] = packed
+            self._rows.keep(batch)
             self._counts |= {"sampled_until_s": second_s + 1, "holes": self.holes + holes}
-            if not self._write() and len(self._unsaved) > _UNSAVED_BATCHES:
-                self._give_up(next(iter(self._unsaved)))
+            is_written = self._set_aside(second_s, unusable) if unusable else self._write()
+            if not is_written and self._rows.unsaved > _UNSAVED_BATCHES:
+                self._give_up(self._rows.oldest_unsaved_s)
 
     def start_again(self, second_s: int, holes: int) -> None:
         """Let the next second be `second_s`, though later ones were put: their clock was wrong.
@@ -132,59 +145,79 @@ class BatchQueue:
         with self._lock:
             self._counts |= {"sampled_until_s": second_s, "holes": self.holes + holes}
 
+    def newest(self, seconds: int) -> list[Batch]:
+        """Those of the last `seconds` sampled seconds that wait, in the order of time."""
+        with self._lock:
+            until_s = self.sampled_until_s or 0
+            # What a wrong clock has stamped lies behind them.
+            since = takewhile(lambda second_s: second_s >= until_s - seconds, reversed(self._pending))
+            return self._batches(sorted(second_s for second_s in since if second_s < until_s))
+
     def pending(self, max_bytes: int) -> list[Batch]:
         """The oldest waiting seconds, at least one and then as many as `max_bytes` of text hold."""
         batches: list[Batch] = []
         size = 0
         with self._lock:
-            for second_s in self._pending:
-                body = self._body(second_s)
-                size += len(body)
-                if batches and size > max_bytes:
-                    break
-                batches.append(Batch(second_s, body))
+            waiting = list(self._pending)
+        # One by one, so that the next second does not wait for all of them.
+        for batch in (each for second_s in waiting for each in self._batches([second_s])):
+            size += len(batch.body)
+            if batches and size > max_bytes:
+                break
+            batches.append(batch)
         return batches
 
     def delivered(self, seconds: Iterable[int], now_us: int) -> None:
-        """The store has taken these seconds. They are kept for `KEEP_DELIVERED_US` more."""
+        """The store has taken these seconds. They are kept for `KEEP_DELIVERED_US` more.
+
+        A few are written down with whatever is written next.
+        """
         with self._lock:
             taken = dict.fromkeys((second_s for second_s in seconds if second_s in self._pending), now_us)
             for second_s in taken:
                 del self._pending[second_s]
+            newest_s = max(taken, default=0)
+            if newest_s > self._newest_delivered_s:
+                self._newest_delivered_s = newest_s
+                self.delivery_s = now_us / MICROSECONDS - newest_s
             self._delivered |= taken
-            self._unstamped |= taken
+            self._rows.stamp(taken)
             # One of a time to come was delivered before a clock was set back.
             kept_us = range(now_us - KEEP_DELIVERED_US, now_us + 1)
             for second_s in [each for each, delivered_us in self._delivered.items() if delivered_us not in kept_us]:
                 self._drop(second_s)
-            self._write()
+            if self._rows.behind > _UNWRITTEN_CHANGES:
+                self._write()
 
     def send_again(self) -> int:
         """Put what was delivered of late back among what waits; how many seconds that is."""
         with self._lock:
             again = len(self._delivered)
             if again:
-                self._unstamped |= dict.fromkeys(self._delivered)
+                self._rows.stamp(dict.fromkeys(self._delivered))
                 self._pending = dict.fromkeys(sorted([*self._pending, *self._delivered]))
                 self._delivered.clear()
                 self._write()
             return again
 
-    def refuse(self, batch: Batch, reason: str) -> None:
-        """Set a second aside that the store called unusable, or would not keep, and count it.
+    def refuse(self, batch: Batch, unusable: Sequence[Unusable]) -> Batch | None:
+        """Set lines of a second aside that the store calls unusable, or would not keep: all of them, or some.
 
-        The newest 3,600 are kept; one that the disk does not take is only counted.
+        What is left of the second, if anything; it waits on. Both are counted. The lines of the newest 3,600 seconds
+        are kept; those that the disk does not take are only counted.
         """
-        row = (batch.second_s, zlib.compress(batch.body, _COMPRESSION), reason)
+        left = batch.without(unusable)
         with self._lock:
-            self._counts["refused"] = self.refused + 1
-            self._drop(batch.second_s)
-            self._drop_refused(batch.second_s)
-            while len(self._refused) >= _KEPT_REFUSED:
-                self._drop_refused(next(iter(self._refused)))
-            if self._write(lambda: self._connection.execute("INSERT INTO refused VALUES (?, ?, ?)", row)):
-                self._refused[batch.second_s] = len(row[1])
-                self._size += len(row[1])
+            # One that is known no more is a hole already.
+            if batch.second_s not in self._pending:
+                return None
+            if left is None:
+                self._counts["refused"] = self.refused + 1
+                self._drop(batch.second_s)
+            else:
+                self._rows.keep(left)
+            self._set_aside(batch.second_s, unusable)
+        return left
 
     def mark(self, until_s: int) -> None:
         """A mark is about to vouch for every second before `until_s`."""
@@ -207,44 +240,27 @@ class BatchQueue:
     def close(self) -> None:
         """Let go of the file; what waits stays in it."""
         with self._lock:
-            self._connection.close()
+            # A damaged file is told of where it is used.
+            with suppress(QueueDamagedError):
+                if self._rows.behind or self._quarantine.is_behind:
+                    self._write()
+            self._file.close()
 
-    def _load(self) -> None:
-        """Read what the file holds, but for the bodies."""
-        self._counts = dict(self._connection.read("SELECT name, value FROM counts"))
-        rows = self._connection.read("SELECT second_s, length(body), delivered_us FROM batches ORDER BY second_s")
-        self._sizes = {second_s: size for second_s, size, _ in rows}
-        self._pending = {second_s: None for second_s, _, delivered_us in rows if delivered_us is None}
-        self._delivered = {second_s: delivered_us for second_s, _, delivered_us in rows if delivered_us is not None}
-        self._refused = dict(self._connection.read("SELECT second_s, length(body) FROM refused ORDER BY second_s"))
-        self._size = sum(self._sizes.values()) + sum(self._refused.values())
-
-    def _body(self, second_s: int) -> bytes:
-        packed = self._unsaved.get(second_s)
-        try:
-            if packed is None:
-                ((packed,),) = self._connection.read("SELECT body FROM batches WHERE second_s = ?", (second_s,))
-            return zlib.decompress(packed)
-        except (ValueError, TypeError, zlib.error) as error:
-            raise self._connection.damaged(error) from error
+    def _batches(self, seconds: Iterable[int]) -> list[Batch]:
+        """Those of these seconds that are known."""
+        with self._lock:
+            return [self._rows.batch(second_s) for second_s in seconds if second_s in self._rows]
 
     def _drop(self, second_s: int) -> None:
-        """Know a row no more."""
-        size = self._sizes.pop(second_s, None)
-        if size is None:
-            return
-        self._size -= size
-        for rows in (self._pending, self._delivered, self._unstamped):
-            rows.pop(second_s, None)
-        if self._unsaved.pop(second_s, None) is None:
-            self._gone.add(second_s)
+        """Know a second no more."""
+        self._rows.forget(second_s)
+        self._pending.pop(second_s, None)
+        self._delivered.pop(second_s, None)
 
-    def _drop_refused(self, second_s: int) -> None:
-        """Know a row that was set aside no more."""
-        size = self._refused.pop(second_s, None)
-        if size is not None:
-            self._size -= size
-            self._gone_refused.add(second_s)
+    def _set_aside(self, second_s: int, unusable: Sequence[Unusable]) -> bool:
+        """Count what is unusable of a second, and keep it where the disk takes it, with what was set aside before."""
+        self._counts["quarantined"] = self.quarantined + len(unusable)
+        return self._write(self._quarantine.row(second_s, unusable))
 
     def _give_up(self, second_s: int) -> None:
         """Drop a second, which becomes a hole where it was not delivered."""
@@ -252,27 +268,32 @@ class BatchQueue:
             self._counts["holes"] = self.holes + 1
         self._drop(second_s)
 
+    def _drop_aged(self, second_s: int) -> None:
+        """Give up what has waited for too long when `second_s` is put."""
+        aged = takewhile(lambda each_s: each_s < second_s - self._max_age_s, self._pending)
+        for each_s in list(islice(aged, _AGED_AT_ONCE)):
+            self._give_up(each_s)
+
     def _make_room(self, size: int) -> None:
         """Drop rows until `size` fits, the least needed and then the oldest first."""
-        while self._size + size > self._max_bytes and (rows := self._refused or self._delivered or self._pending):
-            (self._drop_refused if rows is self._refused else self._give_up)(next(iter(rows)))
+        while self.size_bytes + size > self._max_bytes:
+            if self._quarantine:
+                self._quarantine.drop_oldest()
+            elif rows := self._delivered or self._pending:
+                self._give_up(next(iter(rows)))
+            else:
+                return
 
-    def _write(self, change: Callable[[], object] = lambda: None) -> bool:
-        """Let the file catch up with memory, and make a change with it; False where the disk takes nothing."""
+    def _write(self, refused: Row | None = None) -> bool:
+        """Let the file catch up with memory, and set something aside in it; False where the disk takes nothing."""
 
         def catch_up() -> None:
-            file = self._connection
-            file.executemany("DELETE FROM refused WHERE second_s = ?", [(each,) for each in self._gone_refused])
-            # Before the rows, since one may have been put again.
-            file.executemany("DELETE FROM batches WHERE second_s = ?", [(each,) for each in self._gone])
-            file.executemany("INSERT INTO batches (second_s, body) VALUES (?, ?)", self._unsaved.items())
-            stamps = [(delivered_us, second_s) for second_s, delivered_us in self._unstamped.items()]
-            file.executemany("UPDATE batches SET delivered_us = ? WHERE second_s = ?", stamps)
-            file.executemany("INSERT OR REPLACE INTO counts (name, value) VALUES (?, ?)", self._counts.items())
-            change()
+            self._quarantine.write(refused)
+            self._rows.write()
+            self._file.executemany("INSERT OR REPLACE INTO counts (name, value) VALUES (?, ?)", self._counts.items())
 
-        if not self._connection.write(catch_up):
+        if not self._file.write(catch_up):
             return False
-        for behind in (self._unsaved, self._unstamped, self._gone, self._gone_refused):
-            behind.clear()
+        self._rows.written()
+        self._quarantine.written(refused)
         return True

@@ -10,7 +10,9 @@ import structlog
 
 from domain.errors import UnavailableError
 
-_FORMAT = 1
+# 1 had bodies in zlib's own frame, which are read as well, and at most one reason for each second set aside. Their
+# number goes up as the file is opened: an older gputab would call the newer bodies damage.
+_FORMAT = 2
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS batches (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, delivered_us INTEGER);
 CREATE TABLE IF NOT EXISTS refused (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, reason TEXT NOT NULL);
@@ -104,10 +106,10 @@ class QueueFile(sqlite3.Connection):
 
     def _check_format(self) -> None:
         found = self.execute("PRAGMA user_version").fetchone()[0]
-        if found not in (0, _FORMAT):
+        if found not in range(_FORMAT + 1):
             self.close()
             raise UnavailableError(
-                f"cannot use the queue {str(self._path)!r}: its format is {found}, this gputab knows {_FORMAT}; "
+                f"cannot use the queue {str(self._path)!r}: its format is {found}, this gputab knows up to {_FORMAT}; "
                 "deliver it with the version that made it, or move it away"
             )
 

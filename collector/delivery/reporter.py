@@ -14,7 +14,8 @@ from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
 from domain.inventory import Device, Inventory
 
-_LOOK_SECONDS = 5
+_LOOK_SECONDS = 5.0
+_GLANCE_SECONDS = 0.25
 _REPEAT_SECONDS = 60
 _BEAT_SECONDS = 2
 
@@ -28,13 +29,25 @@ class InventoryReporter:
     other cards. Reports wait in the queue with the second of their observation until the service takes them.
     """
 
-    def __init__(self, source: Source, node: str, queue: BatchQueue, clock: Clock, service: NodeService | None) -> None:
-        """Takes the first inventory: UnavailableError where the driver gives none. Without a service: no reports."""
+    def __init__(
+        self,
+        source: Source,
+        node: str,
+        queue: BatchQueue,
+        clock: Clock,
+        service: NodeService | None,
+        changed: Event | None = None,
+    ) -> None:
+        """Takes the first inventory: UnavailableError where the driver gives none. Without a service: no reports.
+
+        `changed` is set by a source that knows of a change itself, which is then looked at without delay.
+        """
         self._source = source
         self._node = node
         self._queue = queue
         self._clock = clock
         self._service = service
+        self._changed = changed or Event()
         self._reported_at_s: float | None = None
         self._is_failing = False
         self.devices: tuple[Device, ...] = ()
@@ -44,7 +57,7 @@ class InventoryReporter:
         """Look and report until `stop` is set."""
         while not stop.is_set():
             self.deliver()
-            stop.wait(_LOOK_SECONDS)
+            self._wait(stop)
             if not stop.is_set():
                 self._look_again()
 
@@ -79,6 +92,14 @@ class InventoryReporter:
             if self._is_failing:
                 log.info("allocator_available", node=self._node)
             self._is_failing = False
+
+    def _wait(self, stop: Event) -> None:
+        """Wait for the next look, or until there is something to see."""
+        until_s = self._clock.monotonic_s() + _LOOK_SECONDS
+        while not (self._changed.is_set() or self._clock.monotonic_s() >= until_s):
+            if stop.wait(_GLANCE_SECONDS):
+                return
+        self._changed.clear()
 
     def _look_again(self) -> None:
         try:

@@ -1,34 +1,47 @@
-"""Delivery of queued seconds to VictoriaMetrics, oldest first, and the mark that says how far it has come."""
+"""Delivery of queued seconds to VictoriaMetrics, the newest first, and the mark that says how far it has come."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from collector.delivery.queue import Batch, BatchQueue
+from collector.delivery.batch_rows import Batch
+from collector.delivery.completeness import CompletenessMark
+from collector.delivery.queue import BatchQueue
 from collector.delivery.queue_file import QueueDamagedError
-from collector.sample_runs import one_sample
-from domain.clock import MICROSECONDS, Clock
+from collector.delivery.sieve import Sieve
+from collector.delivery.store_watch import StoreWatch
+from domain.clock import Clock
 from domain.errors import InputError, UnavailableError
-from domain.series import COLLECTOR_COMPLETE_UNTIL, COLLECTOR_QUEUED, Series
-from victoriametrics.encode import encode
-from victoriametrics.push import Pusher, ServerState
+from victoriametrics.connection import BodyTooLargeError, BusyError
+from victoriametrics.push import Pusher, pack
 
-# One request after an outage: some three hundred seconds of eight cards.
+# What was sampled of late goes before what has waited: some seconds, for where a request took longer than one.
+_FRESH_SECONDS = 5
+# One request of what has waited: some hundred seconds of eight cards. A fresh second waits for one at most, so it
+# becomes smaller where one takes long, or fails.
 _REQUEST_BYTES = 4 * 2**20
+_LEAST_REQUEST_BYTES = 64 * 2**10
+_LONG_REQUEST_SECONDS = 0.5
 _FIRST_RETRY_SECONDS = 0.5
 _LAST_RETRY_SECONDS = 5.0
+# What a store may ask for; a longer rest would cost more than it spares.
+_LONGEST_REST_SECONDS = 60.0
 # A tick wakes the sender; this is for what arrives while it is busy.
 _POLL_SECONDS = 1.0
-# How long a store may take to answer a collector that is to end.
+# How long a store may take to answer, and when the collector is to end.
+_ANSWER_SECONDS = 10.0
 _LAST_ANSWER_SECONDS = 2.0
-_HOUR_SECONDS = 3_600
 
 log = structlog.get_logger()
 
 
 class Sender:
-    """Empties a queue into one store, on a thread of its own."""
+    """Empties a queue into one store, on a thread of its own.
+
+    The newest seconds go first, with the mark where it has moved: one request a second. What has waited follows, oldest
+    first, a bounded request at a time.
+    """
 
     def __init__(
         self, node: str, queue: BatchQueue, pusher: Pusher, clock: Clock, check_store: Callable[[], None]
@@ -40,15 +53,23 @@ class Sender:
         self._clock = clock
         self._check_store = check_store
         self._is_store_checked = False
-        self._store: ServerState | None = None
+        self._watch = StoreWatch(node, queue, pusher, clock)
+        self._mark = CompletenessMark(node, queue, clock)
+        self._sieve = Sieve(node, queue, pusher, clock)
         self._arrived = threading.Event()
         self._failure: str | None = None
-        self._published_until_s: int | None = None
+        self._rest_s = 0.0
+        self._request_bytes = self._most_bytes = _REQUEST_BYTES
 
     @property
     def is_failing(self) -> bool:
         """Whether the last delivery failed."""
         return self._failure is not None
+
+    @property
+    def store_skew_s(self) -> float | None:
+        """How far the store's clock is ahead of this node's at least: see `StoreWatch.skew_s`."""
+        return self._watch.skew_s
 
     def wake(self) -> None:
         """Say that something waits, or that the sender should look whether it is to stop."""
@@ -57,8 +78,9 @@ class Sender:
     def run(self, stop: threading.Event) -> None:
         """Deliver until `stop` is set; while the store is away, try again after 0.5 s doubling to 5 s.
 
-        Raises QueueDamagedError.
+        One that asks for a longer rest has it, up to a minute. Raises QueueDamagedError.
         """
+        self._pusher.limit_answers(_ANSWER_SECONDS)
         retry_s = _FIRST_RETRY_SECONDS
         while not stop.is_set():
             self._arrived.clear()
@@ -67,32 +89,37 @@ class Sender:
                 if not len(self._queue):
                     self._arrived.wait(_POLL_SECONDS)
             else:
-                stop.wait(retry_s)
+                stop.wait(max(retry_s, self._rest_s))
                 retry_s = min(2 * retry_s, _LAST_RETRY_SECONDS)
 
     def drain(self, seconds: float) -> None:
         """Deliver what waits, for at most `seconds` and one delivery more; the rest stays on disk.
 
-        For the end of a process: from now on no answer is waited for longer than 2 s.
+        For the end of a process: from now on no answer is waited for longer than 2 s. The mark follows at last.
         """
         self._pusher.limit_answers(_LAST_ANSWER_SECONDS)
         until_s = self._clock.monotonic_s() + seconds
         while len(self._queue) and self._clock.monotonic_s() < until_s and self.deliver():
             pass
+        if not (len(self._queue) or self.is_failing):
+            self._watch.look_soon()
+            self.deliver()
 
     def deliver(self) -> bool:
-        """Send one request of waiting seconds and the mark that follows from it; False where the store is away.
+        """Send the newest seconds that wait, and one request of older ones; False where the store is away.
 
         As good as away is one that would bend samples, that takes nothing at all, or whose clock and this node's are
         so far apart that it would drop what is sampled now. Raises QueueDamagedError.
         """
         try:
-            self._check_once()
-            store = self._agreeing_store()
-            self._send(self._set_unkept_aside(self._queue.pending(_REQUEST_BYTES), store))
-            # Between the samples and the mark, which must not vouch for what a store took that has been killed since.
-            self._look()
-            self._send_mark()
+            if not self._is_store_checked:
+                self._check_store()
+                self._is_store_checked = True
+            store, is_seen = self._watch.look()
+            if is_seen:
+                self._mark.follow()
+            self._send_fresh(self._sieve.kept(self._queue.newest(_FRESH_SECONDS), store))
+            self._replay(self._sieve.kept(self._queue.pending(self._request_bytes), store))
         except QueueDamagedError:
             raise
         except (InputError, UnavailableError) as error:
@@ -103,126 +130,72 @@ class Sender:
             log.info("store_available", node=self._node, waiting_seconds=len(self._queue))
         return True
 
-    def _check_once(self) -> None:
-        """Check the store before the first second goes to it."""
-        if not self._is_store_checked:
-            self._check_store()
-            self._is_store_checked = True
+    def _send_fresh(self, batches: Sequence[Batch]) -> None:
+        mark = self._mark.line()
+        if not batches and not mark:
+            return
+        try:
+            self._push(batches, mark)
+        except InputError:
+            # Each by itself, so that only what is unusable stays behind. A mark that is refused is a door that is shut.
+            for batch in batches:
+                self._push_alone(batch)
+            self._push((), mark)
+        self._mark.published()
 
-    def _look(self) -> ServerState:
-        """Ask the store how it is; one that was started since it was last asked may have lost what it took of late.
+    def _replay(self, batches: Sequence[Batch]) -> None:
+        """Send what has waited, or find out that it has to be sent in smaller requests."""
+        if not batches:
+            return
+        began_s = self._clock.monotonic_s()
+        try:
+            self._push(batches)
+        except InputError as error:
+            if len(batches) == 1:
+                self._sieve.push(batches[0], error)
+            else:
+                self._shrink(batches)
+        except BodyTooLargeError:
+            if len(batches) == 1:
+                raise
+            self._shrink(batches)
+            self._most_bytes = self._request_bytes
+        except UnavailableError:
+            self._shrink(batches, _LEAST_REQUEST_BYTES)
+            raise
+        else:
+            if self._clock.monotonic_s() - began_s > _LONG_REQUEST_SECONDS:
+                self._shrink(batches, _LEAST_REQUEST_BYTES)
+            else:
+                self._request_bytes = min(self._most_bytes, 2 * self._request_bytes)
 
-        A store that is killed and back before the next push is not missed: the client opens the connection again and
-        says nothing. So the store itself is asked when it began. That a connection is new would prove less: a proxy
-        keeps its own, and the store closes each of ours after two minutes. One that a collector asks for the first
-        time may have been killed while no collector ran. Starts within one second look like one.
-        """
-        store = self._pusher.state()
-        if self._store is None or store.started_s != self._store.started_s:
-            again = self._queue.send_again()
-            if self._store is not None:
-                log.warning("store_restarted", node=self._node, sent_again_seconds=again)
-        self._store = store
-        return store
+    def _shrink(self, batches: Sequence[Batch], least_bytes: int = 1) -> None:
+        """Let the next request be half as large as this one; down to one second, where nothing else is said."""
+        half = sum(len(batch.body) for batch in batches) // 2
+        self._request_bytes = min(self._request_bytes, max(least_bytes, half))
 
-    def _agreeing_store(self) -> ServerState:
-        """The store as it is, or was a delivery ago. Raises InputError where it would drop what is sampled now."""
-        now_s = self._clock.now_us() // MICROSECONDS
-        store = self._store
-        if store is None or now_s not in store.kept_s:
-            store = self._look()
-        if now_s in store.kept_s:
-            return store
-        hours = round((now_s - store.now_s) / _HOUR_SECONDS)
-        where = "ahead of" if hours > 0 else "behind"
-        raise InputError(
-            f"cannot send samples of {self._node!r}: its clock is {abs(hours)} h {where} that of the store, which "
-            "would drop them; set the node's clock, or the store's"
-        )
+    def _push_alone(self, batch: Batch) -> None:
+        try:
+            self._push([batch])
+        except InputError as error:
+            self._sieve.push(batch, error)
+
+    def _push(self, batches: Sequence[Batch], mark: bytes = b"") -> None:
+        packed = b"".join([*(batch.packed for batch in batches), *([pack(mark)] if mark else [])])
+        self._pusher.push(b"".join([*(batch.body for batch in batches), mark]), packed)
+        self._queue.delivered((batch.second_s for batch in batches), self._clock.now_us())
 
     def _note_failure(self, error: InputError | UnavailableError) -> None:
         """Say it once, and again where it changes. In which words a store is away is no change.
 
         But a store that was away when we began, and answers now, may have to be refused for a reason.
         """
+        self._rest_s = min(error.retry_after_s, _LONGEST_REST_SECONDS) if isinstance(error, BusyError) else 0.0
         is_away = self._is_store_checked and not isinstance(error, InputError)
         failure = "away" if is_away else str(error)
         # When it answers again, it may have been started since, with other flags.
-        self._store = None
+        self._watch.look_soon()
         if failure == self._failure:
             return
-        # What the store took but had not yet written to its disk may be gone.
-        again = self._queue.send_again() if self._failure is None else 0
         self._failure = failure
-        log.warning(
-            "store_unavailable",
-            node=self._node,
-            error=str(error),
-            sent_again_seconds=again,
-            waiting_seconds=len(self._queue),
-        )
-
-    def _set_unkept_aside(self, batches: list[Batch], store: ServerState) -> list[Batch]:
-        """The seconds that the store would keep. The others never can be delivered: it would take and drop them.
-
-        They were sampled by a clock that was wrong and has been set, or waited for longer than the store keeps any.
-        """
-        unkept = [batch for batch in batches if batch.second_s not in store.kept_s]
-        if not unkept:
-            return batches
-        reason = "the store keeps nothing of that time"
-        for batch in unkept:
-            self._queue.refuse(batch, reason)
-        log.error(
-            "seconds_refused",
-            node=self._node,
-            first_s=unkept[0].second_s,
-            last_s=unkept[-1].second_s,
-            seconds=len(unkept),
-            error=reason,
-        )
-        return [batch for batch in batches if batch.second_s in store.kept_s]
-
-    def _send(self, batches: list[Batch]) -> None:
-        if not batches:
-            return
-        try:
-            self._pusher.push(b"".join(batch.body for batch in batches))
-        except InputError as error:
-            if len(batches) > 1:
-                # One of them is unusable: send each by itself, so that the others arrive.
-                for batch in batches:
-                    self._send([batch])
-                return
-            # A door that refuses what is known to be good refuses everything: then no second is to blame.
-            self._publish(COLLECTOR_QUEUED, len(self._queue))
-            self._queue.refuse(batches[0], str(error))
-            log.error("second_refused", node=self._node, second_s=batches[0].second_s, error=str(error))
-            return
-        self._queue.delivered((batch.second_s for batch in batches), self._clock.now_us())
-
-    def _send_mark(self) -> None:
-        """Publish how far delivery has come, where that has changed.
-
-        It never goes back, and is never beyond the present second: what was sampled on a clock that has been set
-        back since must not vouch for a time to come.
-        """
-        until_s = self._queue.complete_until_s
-        if until_s is None:
-            return
-        end_s = self._clock.now_us() // MICROSECONDS + 1
-        until_s = min(until_s, end_s)
-        marked_until_s = self._queue.marked_until_s
-        # One of a time to come was published on such a clock, too.
-        if until_s == self._published_until_s or until_s < marked_until_s <= end_s:
-            return
-        if until_s != marked_until_s:
-            # First on disk: whatever is killed now, no later process says less.
-            self._queue.mark(until_s)
-        self._publish(COLLECTOR_COMPLETE_UNTIL, until_s)
-        self._published_until_s = until_s
-
-    def _publish(self, series: Series, value: int) -> None:
-        """Push what the collector says of itself now."""
-        now_s = self._clock.now_us() // MICROSECONDS
-        self._pusher.push(encode([one_sample(series, {"node": self._node}, now_s, value)]))
+        log.warning("store_unavailable", node=self._node, error=str(error), waiting_seconds=len(self._queue))

@@ -1,97 +1,190 @@
-"""What one card, or one MIG instance, says of itself in a second: milliwatts, megahertz and percent become base units.
+"""What one card, or one MIG instance, says of itself in a second, in base units and with what its numbers mean.
 
 Memory is asked for by its second version, whose `used` is without what the driver reserves (the first version's is
 not: 912 MB on an idle A100).
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
+from collector.nvml import clock_events, fields, gpm, health, pcie, power
+from collector.nvml.clock_events import ClockEvents
+from collector.nvml.compute_basis import (
+    CARD_CANDIDATES,
+    INSTANCE_CANDIDATES,
+    ComputeBasis,
+    StuckProfiling,
+    tell_from_instances,
+)
+from collector.nvml.counters import CardCounters
 from collector.nvml.driver import MEMORY_VERSION_2, Driver
-from domain.samples import Basis, FieldState
+from collector.nvml.fields import FieldValues
+from collector.nvml.gpm import Gpm, Metrics
+from collector.nvml.health import Health
+from collector.nvml.nvlink import NvLinks
+from collector.nvml.pcie import Pcie
+from collector.nvml.power import Power
+from collector.nvml.probe import Probe
+from collector.nvml.telling import Said, Telling
+from collector.nvml.utilisation import Utilisation
+from collector.nvml.vgpu import Vgpus
+from domain.clock import Clock
+from domain.inventory import MigInstance
+from domain.samples import FieldState
 from domain.series import (
     GPU_BUSY,
-    GPU_ENERGY,
+    GPU_DECODER_BUSY,
+    GPU_ENCODER_BUSY,
+    GPU_JPEG_BUSY,
+    GPU_MEMORY_BUSY,
     GPU_MEMORY_CLOCK,
     GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TEMPERATURE,
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
-    GPU_POWER,
+    GPU_OFA_BUSY,
+    GPU_SM_ACTIVE_CYCLES,
     GPU_SM_CLOCK,
+    GPU_SM_ELAPSED_CYCLES,
     GPU_TEMPERATURE,
-    Series,
 )
 
 _MEGAHERTZ = 1_000_000
-_CLOCK_SM, _CLOCK_MEMORY = 1, 2
+_CLOCKS = {GPU_SM_CLOCK: 1, GPU_MEMORY_CLOCK: 2}
 _SENSOR_CORE = 0
-
-
-class Said(NamedTuple):
-    """What a device said in one second, as in `DeviceReading`; `values` lacks what it cannot tell."""
-
-    values: Mapping[Series, int | float | None]
-    parts: Mapping[Series, Mapping[str, int | float]]
-    missing: Mapping[Series, FieldState]
-    bases: Mapping[Series, Basis]
+_ENGINES = {
+    GPU_ENCODER_BUSY: "DeviceGetEncoderUtilization",
+    GPU_DECODER_BUSY: "DeviceGetDecoderUtilization",
+    GPU_JPEG_BUSY: "DeviceGetJpgUtilization",
+    GPU_OFA_BUSY: "DeviceGetOfaUtilization",
+}
+_CYCLES = {GPU_SM_ELAPSED_CYCLES: gpm.SM_ELAPSED_CYCLES, GPU_SM_ACTIVE_CYCLES: gpm.SM_ACTIVE_CYCLES}
+_FIELDS = (fields.MEMORY_TEMPERATURE, *power.FIELDS, *clock_events.FIELDS, *pcie.FIELDS)
 
 
 class CardValues:
-    """One card, asked once a second. Made anew where its handle or its MIG mode changes."""
+    """One card, asked once a second from one thread. Made anew where its handle, MIG mode or layout changes.
 
-    def __init__(self, driver: Driver, handle: Any, *, is_mig: bool) -> None:
-        self._driver = driver
-        self._handle = handle
+    `counters` outlives it: one `CardCounters()` per card UUID, kept as long as the process runs.
+    """
+
+    def __init__(self, driver: Driver, handle: Any, *, is_mig: bool, clock: Clock, counters: CardCounters) -> None:
+        self._probe = Probe(driver, handle, clock)
+        self._counters = counters
         self._is_mig = is_mig
+        self._said: Said | None = None
+        self._fields = FieldValues(self._probe)
+        self._gpm = Gpm(self._probe, gpm.CARD_METRICS, "GpmSampleGet", handle)
+        self._utilisation = Utilisation(self._probe)
+        self._power = Power(self._probe, counters)
+        self._pcie = Pcie(counters)
+        self._clock_events = ClockEvents(self._probe, counters)
+        self._links = NvLinks(self._probe, counters)
+        self._vgpus = Vgpus(self._probe)
+        self._health = Health(self._probe)
+        self._stuck = StuckProfiling()
+        self._compute = ComputeBasis(CARD_CANDIDATES)
 
-    def read(self) -> Said:
-        """What the card says now. Raises CardLostError, DriverGoneError."""
-        values: dict[Series, int | float | None] = {}
-        missing: dict[Series, FieldState] = {}
+    def read(self, instances: Sequence[tuple[MigInstance, Said]] = (), sm_count: int | None = None) -> Said:
+        """What the card says now.
 
-        def tell(series: Series, answer: Any, per_unit: float = 1) -> None:
-            if isinstance(answer, FieldState):
-                values[series], missing[series] = None, answer
-            else:
-                values[series] = answer / per_unit if per_unit != 1 else answer
+        `instances` are those of a card in MIG mode, with what they said in this second, and `sm_count` is
+        `Device.sm_count`: the card cannot tell by itself how busy it is. Raises CardLostError, DriverGoneError.
+        """
+        probe, telling = self._probe, Telling()
+        probe.begin()
+        is_due = self._health.is_due
+        if is_due:
+            self._links.find()
+        _tell_memory(telling, probe)
+        asked = (*_FIELDS, *self._links.fields, *(health.FIELDS if is_due else ()))
+        told = self._fields.read(asked)
+        metrics = self._gpm.read()
+        if self._is_mig:
+            # Some drivers say 0 % of a card in MIG mode at 438 W: there the rate does not exist.
+            telling.tell(GPU_BUSY, FieldState.UNSUPPORTED)
+            telling.tell(GPU_MEMORY_BUSY, FieldState.UNSUPPORTED)
+        else:
+            self._utilisation.tell(telling)
+        self._tell_simple(telling, told)
+        self._power.tell(telling, told)
+        self._pcie.tell(telling, told, metrics, self._gpm.window_s)
+        self._clock_events.tell(telling, told)
+        self._links.tell(telling, told, metrics, self._gpm.window_s)
+        self._vgpus.tell(telling)
+        if is_due:
+            self._health.tell(telling, told, self._counters)
+        else:
+            self._health.tell_missing(telling)
+        _tell_metrics(telling, metrics)
+        for series in _CYCLES:
+            cycles = telling.values[series]
+            if cycles is not None:
+                self._counters.see(series, cycles)
+        self._stuck.check(telling, self._power.limit_watts, probe.now_s)
+        self._compute.tell(telling, probe.now_s)
+        tell_from_instances(telling, instances, sm_count)
+        self._said = telling.said(self._said)
+        return self._said
 
-        ask, handle = self._driver.answer, self._handle
-        _tell_memory(tell, ask("DeviceGetMemoryInfo", handle, version=MEMORY_VERSION_2))
-        rates = ask("DeviceGetUtilizationRates", handle)
-        # Some drivers say 0 % of a card in MIG mode at 438 W: there the rate does not exist.
-        busy = FieldState.UNSUPPORTED if self._is_mig else rates if isinstance(rates, FieldState) else rates.gpu
-        tell(GPU_BUSY, busy, 100)
-        tell(GPU_POWER, ask("DeviceGetPowerUsage", handle), 1_000)
-        tell(GPU_ENERGY, ask("DeviceGetTotalEnergyConsumption", handle), 1_000)
-        tell(GPU_TEMPERATURE, ask("DeviceGetTemperature", handle, _SENSOR_CORE))
-        tell(GPU_SM_CLOCK, ask("DeviceGetClockInfo", handle, _CLOCK_SM), 1 / _MEGAHERTZ)
-        tell(GPU_MEMORY_CLOCK, ask("DeviceGetClockInfo", handle, _CLOCK_MEMORY), 1 / _MEGAHERTZ)
-        return Said(values, {}, missing, {})
+    def close(self) -> None:
+        """Let go of what the driver keeps for it. Never while a read is running: the driver writes there."""
+        self._gpm.close()
+
+    def _tell_simple(self, telling: Telling, told: fields.Told) -> None:
+        """What is one question and one number."""
+        ask = self._probe.ask
+        telling.tell(GPU_TEMPERATURE, ask("DeviceGetTemperature", _SENSOR_CORE))
+        telling.tell(GPU_MEMORY_TEMPERATURE, told[fields.MEMORY_TEMPERATURE])
+        for series, clock in _CLOCKS.items():
+            telling.tell(series, ask("DeviceGetClockInfo", clock, of=clock), times=_MEGAHERTZ)
+        for series, call in _ENGINES.items():
+            percent = ask(call)
+            telling.tell(series, percent if isinstance(percent, FieldState) else percent[0], per=100)
 
 
 class InstanceValues:
-    """One MIG instance, asked once a second."""
+    """One MIG instance, asked once a second from its card's thread. Made anew where its generation changes.
 
-    def __init__(self, driver: Driver, handle: Any) -> None:
-        self._driver = driver
-        self._handle = handle
+    `card` is the handle of the card, `handle` that of the MIG device. Several compute instances in one GPU instance
+    share what is told here: one of these per GPU instance.
+    """
+
+    def __init__(self, driver: Driver, card: Any, handle: Any, gi_id: int, *, clock: Clock) -> None:
+        self._probe = Probe(driver, handle, clock)
+        # Metrics are the card's business, and the number of the instance a part of the question.
+        self._card = Probe(driver, card, clock)
+        self._gpm = Gpm(self._card, gpm.INSTANCE_METRICS, "GpmMigSampleGet", card, gi_id)
+        self._said: Said | None = None
+        self._compute = ComputeBasis(INSTANCE_CANDIDATES)
 
     def read(self) -> Said:
         """What the instance says now. Raises CardLostError, DriverGoneError."""
-        values: dict[Series, int | float | None] = {}
-        missing: dict[Series, FieldState] = {}
+        telling = Telling()
+        self._probe.begin()
+        self._card.begin()
+        _tell_memory(telling, self._probe)
+        _tell_metrics(telling, self._gpm.read())
+        telling.tell(GPU_BUSY, FieldState.UNSUPPORTED)
+        self._compute.tell(telling, self._probe.now_s)
+        self._said = telling.said(self._said)
+        return self._said
 
-        def tell(series: Series, answer: Any) -> None:
-            values[series] = None if isinstance(answer, FieldState) else answer
-            if isinstance(answer, FieldState):
-                missing[series] = answer
-
-        _tell_memory(tell, self._driver.answer("DeviceGetMemoryInfo", self._handle, version=MEMORY_VERSION_2))
-        return Said(values, {}, missing, {})
+    def close(self) -> None:
+        """Let go of what the driver keeps for it. Never while a read is running: the driver writes there."""
+        self._gpm.close()
 
 
-def _tell_memory(tell: Any, memory: Any) -> None:
+def _tell_memory(telling: Telling, probe: Probe) -> None:
+    memory = probe.ask("DeviceGetMemoryInfo", version=MEMORY_VERSION_2)
     is_missing = isinstance(memory, FieldState)
-    tell(GPU_MEMORY_TOTAL, memory if is_missing else memory.total)
-    tell(GPU_MEMORY_RESERVED, memory if is_missing else memory.reserved)
-    tell(GPU_MEMORY_USED, memory if is_missing else memory.used)
+    telling.tell(GPU_MEMORY_TOTAL, memory if is_missing else memory.total)
+    telling.tell(GPU_MEMORY_RESERVED, memory if is_missing else memory.reserved)
+    telling.tell(GPU_MEMORY_USED, memory if is_missing else memory.used)
+
+
+def _tell_metrics(telling: Telling, metrics: Metrics) -> None:
+    for series, metric in gpm.RATIOS.items():
+        telling.tell(series, gpm.ratio(metrics[metric]))
+    for series, metric in _CYCLES.items():
+        telling.tell(series, metrics[metric])

@@ -1,27 +1,43 @@
-"""What there is: the cards of the driver, and the MIG instances on them."""
+"""What a card is: the facts of one card, and the MIG instances on it."""
 
-import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from collector.nvml.driver import MEMORY_VERSION_2, Driver, DriverError
+from collector.nvml.mig import Card, Instance, Place, find_instances
 from domain.errors import UnavailableError
-from domain.inventory import Device, MigInstance
-from domain.samples import FieldState
-from domain.units import MIB
+from domain.inventory import Device
 
 _MIG_ENABLED = 1
-# "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb" is a compute instance of a 3g.40gb.
-_PROFILE = re.compile(r" MIG (?:\d+c\.)?(\S+)$")
 # The full-card profile has seven slices, on A30 four (NVML_GPU_INSTANCE_PROFILE_7_SLICE and _4_SLICE).
 _FULL_CARD_PROFILES = (4, 3)
+# NVML_DEVICE_ARCH_*.
+_ARCHITECTURES = {
+    2: "kepler",
+    3: "maxwell",
+    4: "pascal",
+    5: "volta",
+    6: "turing",
+    7: "ampere",
+    8: "ada",
+    9: "hopper",
+    10: "blackwell",
+    13: "rubin",
+}
 
 
 class Found(NamedTuple):
-    """A card as it is now, with the handles of itself and of its MIG instances by UUID."""
+    """A card as it is now, with its handle. `device` is without its instances, which are in `instances`.
+
+    `places` are the MIG devices, of at most `places_max`, which is 0 for a card that cannot do MIG. `is_held` is
+    False where the driver forgets the card as soon as nobody uses it (persistence mode is off).
+    """
 
     device: Device
-    handles: dict[str, Any]
+    handle: Any
+    places_max: int
+    places: tuple[Place, ...]
+    instances: tuple[Instance, ...]
+    is_held: bool
 
 
 def find_card(driver: Driver, index: int, driver_version: str) -> Found:
@@ -35,68 +51,44 @@ def find_card(driver: Driver, index: int, driver_version: str) -> Found:
     if memory is None:
         # Memory shared with the processor, or a driver before 510: there is no VRAM to meter.
         raise UnavailableError("cannot meter a card whose driver tells no memory; use one of 510 or newer")
-    mig_modes = driver.fact("DeviceGetMigMode", handle)
-    is_mig = mig_modes is not None and mig_modes[0] == _MIG_ENABLED
-    instances = dict(_instances(driver, handle)) if is_mig else {}
+    model = driver.ask("DeviceGetName", handle)
+    is_mig = mig_is_on(driver, handle)
+    places_max = 0 if is_mig is None else driver.ask("DeviceGetMaxMigDeviceCount", handle)
+    card = Card(handle, model, memory.total)
+    places, instances = find_instances(driver, card, places_max) if is_mig else ((), [])
     device = Device(
         uuid=uuid,
         index=index,
-        model=driver.ask("DeviceGetName", handle),
+        model=model,
         vram_total_bytes=memory.total,
         vram_reserved_bytes=memory.reserved,
-        mig_enabled=is_mig,
+        mig_enabled=bool(is_mig),
         sm_count=_full_card_sm_count(driver, handle) if is_mig else None,
         pci_bus_id=driver.ask("DeviceGetPciInfo", handle).busId,
         driver_version=driver_version,
-        instances=tuple(instances),
+        minor=_optional(driver, "DeviceGetMinorNumber", handle),
+        architecture=_ARCHITECTURES.get(_optional(driver, "DeviceGetArchitecture", handle), ""),
+        vbios_version=_optional(driver, "DeviceGetVbiosVersion", handle) or "",
+        numa_node=_optional(driver, "DeviceGetNumaNodeId", handle),
     )
-    return Found(device, {uuid: handle, **{instance.uuid: each for instance, each in instances.items()}})
+    is_held = _optional(driver, "DeviceGetPersistenceMode", handle) != 0
+    return Found(device, handle, places_max, places, tuple(instances), is_held)
 
 
-def _instances(driver: Driver, card: Any) -> Iterator[tuple[MigInstance, Any]]:
-    """The GPU instances of a card; several compute instances in one count once, by the first of them."""
-    seen: set[int] = set()
-    for index in range(driver.ask("DeviceGetMaxMigDeviceCount", card)):
-        # Indexes have holes where instances were destroyed.
-        handle = driver.fact("DeviceGetMigDeviceHandleByIndex", card, index)
-        if handle is None:
-            continue
-        gi_id = driver.ask("DeviceGetGpuInstanceId", handle)
-        if gi_id in seen:
-            continue
-        seen.add(gi_id)
-        yield _instance(driver, card, handle, gi_id), handle
-
-
-def _instance(driver: Driver, card: Any, handle: Any, gi_id: int) -> MigInstance:
-    uuid = driver.ask("DeviceGetUUID", handle)
-    attributes = driver.ask("DeviceGetAttributes", handle)
-    name = driver.ask("DeviceGetName", handle)
-    profile = _PROFILE.search(name)
-    if profile is None:
-        raise UnavailableError(
-            f"cannot tell the profile of the MIG instance {uuid!r}: its driver names it {name!r}; install one that "
-            "names profiles, such as 1g.10gb"
-        )
-    try:
-        placement = driver.ask("GpuInstanceGetInfo", driver.ask("DeviceGetGpuInstanceById", card, gi_id)).placement
-    except DriverError as error:
-        if error.state is FieldState.NO_PERMISSION:
-            raise UnavailableError(
-                f"cannot see where the MIG instance {uuid!r} lies on its card: run the collector as root"
-            ) from error
-        raise
-    return MigInstance(
-        uuid=uuid,
-        gi_id=gi_id,
-        profile=profile[1],
-        start=placement.start,
-        slices=placement.size,
-        sm_count=attributes.multiprocessorCount,
-        vram_bytes=attributes.memorySizeMB * MIB,
-    )
+def mig_is_on(driver: Driver, handle: Any) -> bool | None:
+    """Whether the card is in MIG mode; None where it cannot be. Raises DriverError where the driver fails to say."""
+    modes = driver.fact("DeviceGetMigMode", handle)
+    return None if modes is None else bool(modes[0] == _MIG_ENABLED)
 
 
 def _full_card_sm_count(driver: Driver, handle: Any) -> int | None:
     infos = (driver.fact("DeviceGetGpuInstanceProfileInfo", handle, each, version=1) for each in _FULL_CARD_PROFILES)
     return next((int(info.multiprocessorCount) for info in infos if info is not None), None)
+
+
+def _optional(driver: Driver, call: str, handle: Any) -> Any:
+    """What is good to know of a card, but nothing that it would be left out for: None where it is not told."""
+    try:
+        return driver.ask(call, handle)
+    except (DriverError, UnicodeDecodeError):
+        return None

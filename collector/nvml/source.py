@@ -1,109 +1,281 @@
-"""Real cards as a `Source`: the driver is opened once, and each card's failure is its own."""
+"""Real cards as a `Source`: the driver is opened once and held, and each card's failure is its own."""
 
+import threading
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from collector.call_times import CallTimes
-from collector.nvml.card_values import CardValues, InstanceValues
-from collector.nvml.cards import find_card
-from collector.nvml.driver import CardLostError, Driver
-from collector.nvml.processes import CardProcesses
-from collector.owners.processes import Processes, sees_host_processes
-from collector.owners.split import owned_reading
+from collector.kernel_log import KernelLog, PciAddress, pci_address
+from collector.node_state import NodeState
+from collector.nvml.absences import Absences
+from collector.nvml.card_owners import OwnedProcess
+from collector.nvml.counters import CardCounters
+from collector.nvml.driver import CardLostError, DriverGoneError
+from collector.nvml.driver_life import DriverAwayError, DriverLife, DriverState, DriverStatus, Opened
+from collector.nvml.events import XidWatch
+from collector.nvml.known_cards import KnownCard, KnownCards
+from collector.nvml.open_card import CardChanged, OpenCard
+from collector.own_metrics import OwnValue
+from collector.owners.processes import ProcessTable
+from collector.quiesce import Holding, QuiesceDesk
 from collector.source import SourceGoneError
+from collector.xid_events import XidEvents
+from domain.clock import Clock
 from domain.errors import UnavailableError
 from domain.inventory import Device
-from domain.samples import DeviceReading
-from domain.series import GPU_MEMORY_USED, GPU_UP
+from domain.samples import DeviceReading, FieldState
+from domain.series import (
+    COLLECTOR_COUNTER_RESETS,
+    COLLECTOR_DRIVER_OPENED,
+    COLLECTOR_DRIVER_STATE,
+    COLLECTOR_UNPROVED_PROCESSES,
+    GPU_XID_EVENTS,
+)
+
+# The cards are to be let go of within a second of being asked to.
+_TEND_SECONDS = 0.2
+_LOOK_SECONDS = 5.0
+# As long as a driver that hangs is waited for at the end.
+_END_SECONDS = 1.0
 
 log = structlog.get_logger()
 
 
 class NvmlSource:
-    """A `Source` of the machine's own cards. The driver is opened once; where it goes, the process has to end."""
+    """A `Source` of the machine's own cards.
 
-    def __init__(self, calls: CallTimes, proc: Path = Path("/proc")) -> None:
-        """`proc` is where the processes are seen. Raises UnavailableError where there is no driver."""
-        self._driver = Driver(calls)
-        self._handles: dict[str, Any] = {}
-        self._known: dict[str, Device] = {}
-        self._unseen: set[int] = set()
-        self._processes: dict[str, Processes] = defaultdict(lambda: Processes(proc))
-        self._sees_host_processes = sees_host_processes(proc)
-        if not self._sees_host_processes:
-            reason = "the PIDs that the driver names are not those seen here"
-            log.warning("owners_unknown", reason=reason, remedy="run the collector in the host's PID namespace")
+    Before `start`, `inventory` asks the driver; then threads of its own look at the cards, tend the driver, and listen
+    for XID errors, and it answers at once.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        calls: CallTimes,
+        processes: ProcessTable,
+        state: NodeState,
+        *,
+        quiesced: bool = False,
+    ) -> None:
+        """`processes` proves owners, `state` is what the node remembers; `quiesced`: do not open the driver yet.
+
+        Raises DriverGoneError where there is no driver, unless the node has had cards: then they are lost.
+        """
+        self._clock = clock
+        self._processes = processes
+        self._state = state
+        self._life = DriverLife(calls, self._release)
+        self._known = KnownCards(self._life, state)
+        self._xids = XidEvents(state, clock.monotonic_s)
+        self._absences = Absences()
+        self._open: dict[str, OpenCard] = {}
+        self._lost: set[str] = set()
+        self._counters: defaultdict[str, CardCounters] = defaultdict(CardCounters)
+        self.changed = threading.Event()
+        """Set where another inventory than before was found."""
+        self._look_soon = threading.Event()
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._failure: Exception | None = None
+        self._is_unreadable = False
+        if quiesced:
+            self._life.start_quiesced()
+            return
+        try:
+            self._life.open()
+        except DriverGoneError:
+            if not self._known.devices:
+                raise
+
+    def start(self, desk: QuiesceDesk, kernel_log: Path) -> None:
+        """Begin to live: hear at `desk` when to let go of the cards, and at `kernel_log` of XID errors.
+
+        Raises UnavailableError where the driver is there, but gives no inventory.
+        """
+        try:
+            self._known.look()
+        except DriverAwayError:
+            pass  # the cards are those remembered
+        except SourceGoneError:
+            if not self._known.devices:
+                raise
+        now_s = self._clock.monotonic_s
+        tasks: dict[str, Callable[[], None]] = {
+            "driver": partial(self._tend, desk),
+            "look at cards": self._look_out,
+            "xid events": partial(XidWatch(self._life, self._xids, self._known.cards, now_s).run, self._stop),
+            "kernel log": partial(KernelLog(kernel_log, self._xids, self._addresses).run, self._stop),
+        }
+        for name, task in tasks.items():
+            thread = threading.Thread(target=self._guard, args=(task,), name=f"nvml {name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def inventory(self) -> tuple[Device, ...]:
         """Every card, by index; one that is lost or sick is in it as it was last seen, or left out if it never was.
 
         Where no card ever was, one of those is an error.
         """
-        driver_version = self._driver.ask("SystemGetDriverVersion")
-        count = self._driver.ask("DeviceGetCount")
-        failures = [failure for index in range(count) if (failure := self._failure_of(index, driver_version))]
-        if failures and not self._known:
-            raise failures[0]
-        return tuple(sorted(self._known.values(), key=lambda device: device.index))
+        if not self._threads:
+            self._known.look()
+        return self._known.devices
 
     def read(self, gpu_uuid: str, second_s: int) -> list[DeviceReading]:  # noqa: ARG002 - real cards live in the present
-        """What the card says now; memory is told apart by owner, compute is not yet."""
-        device = self._known[gpu_uuid]
-        handle = self._handles[gpu_uuid]
+        """What the card says now; where it cannot be asked, why. XID errors are told in either case."""
+        if self._failure is not None:
+            raise SourceGoneError(f"cannot watch over the cards: {self._failure!r}; report this") from self._failure
+        self._life.require_process()
+        known = self._known.card(gpu_uuid)
         try:
-            # Before memory: what is allocated in between is nobody's then, not more than there is.
-            processes = CardProcesses(self._driver, handle, is_mig=device.mig_enabled)
-            claims = processes.claims() if self._sees_host_processes else {}
-            said = CardValues(self._driver, handle, is_mig=device.mig_enabled).read()
-            instances = [
-                (each, InstanceValues(self._driver, self._handles[each.uuid]).read()) for each in device.instances
-            ]
-        except CardLostError:
-            uuids = [None, *(instance.uuid for instance in device.instances)]
-            return [DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 0}, {}) for mig_uuid in uuids]
-        if all(value is None for value in said.values.values()):
-            raise UnavailableError(f"cannot read the card {gpu_uuid!r}: it answers no question; see dmesg")
-        owners = self._processes[gpu_uuid].owners({pid for pids in claims.values() for pid in pids})
-        # Where MIG is on, owners are told per instance.
-        own = None if device.mig_enabled else claims.get(None, {})
-        readings = [owned_reading(gpu_uuid, None, said.values, own, owners)]
-        for instance, memory in instances:
-            # One that answers nothing has been destroyed since the last inventory.
-            if memory.values[GPU_MEMORY_USED] is not None:
-                its_claims = claims.get(instance.gi_id, {})
-                readings.append(owned_reading(gpu_uuid, instance.uuid, memory.values, its_claims, owners))
-        return readings
+            with self._life.use(gpu_uuid) as opened:
+                readings = self._read(known, opened)
+        except DriverAwayError as away:
+            state = FieldState.QUIESCED if away.state is DriverState.QUIESCED else FieldState.LOST
+            readings = self._absences.readings(known.device, state)
+        except (CardLostError, DriverGoneError):
+            self._known.generations.miss(gpu_uuid, known.handles)
+            readings = self._absences.readings(known.device, FieldState.LOST)
+        return self._with_xids(gpu_uuid, readings)
+
+    def processes(self, gpu_uuid: str) -> list[OwnedProcess]:
+        """Who was on the card when it was read last."""
+        card = self._open.get(gpu_uuid)
+        return [] if card is None or card.owners is None else card.owners.processes()
+
+    def driver_status(self) -> DriverStatus:
+        """What the driver is to this process now."""
+        return self._life.status()
+
+    def values(self) -> Iterator[OwnValue]:
+        """What it says of its own work."""
+        status = self._life.status()
+        for state in DriverState:
+            yield OwnValue(COLLECTOR_DRIVER_STATE, int(state is status.state), {"state": state})
+        yield OwnValue(COLLECTOR_DRIVER_OPENED, status.opened)
+        for gpu_uuid, counters in list(self._counters.items()):
+            for series, resets in counters.resets.items():
+                yield OwnValue(COLLECTOR_COUNTER_RESETS, resets, {"gpu_uuid": gpu_uuid, "field": series.name})
+        owners = [card.owners for card in list(self._open.values())]
+        yield OwnValue(COLLECTOR_UNPROVED_PROCESSES, sum(each.unproved for each in owners if each is not None))
 
     def close(self) -> None:
-        """Let go of the driver."""
-        self._driver.close()
+        """Let go of the driver, and remember what is to be remembered."""
+        self._stop.set()
+        self._look_soon.set()
+        until_s = self._clock.monotonic_s() + _END_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - self._clock.monotonic_s()))
+        self._known.close()
+        self._life.close()
+        self._state.save()
 
-    def _failure_of(self, index: int, driver_version: str) -> UnavailableError | None:
-        """Bring what is known of one card up to date; where that fails it stays as it is, and here is why."""
+    def _read(self, known: KnownCard, opened: Opened) -> list[DeviceReading]:
+        gpu_uuid = known.device.uuid
+        if known.handle is None or known.opening != opened.opening:
+            if known.is_lost:
+                return self._absences.readings(known.device, FieldState.LOST)
+            if self._known.looked_in == opened.opening:
+                raise UnavailableError(f"cannot read the card {gpu_uuid!r}: the driver does not find it; see dmesg")
+            return self._absences.readings(known.device, FieldState.NOT_READY)
+        card = self._open.get(gpu_uuid)
+        if card is None or not card.is_of(known):
+            self._drop(gpu_uuid)
+            card = self._open[gpu_uuid] = OpenCard(
+                opened.driver,
+                known,
+                clock=self._clock,
+                counters=self._counters[gpu_uuid],
+                table=self._processes,
+                changed=partial(self._note_change, gpu_uuid),
+            )
         try:
-            found = find_card(self._driver, index, driver_version)
-        except SourceGoneError:
+            readings = card.read(known)
+        except CardLostError:
+            self._drop(gpu_uuid)
+            self._lost.add(gpu_uuid)
             raise
-        except (UnicodeDecodeError, UnavailableError) as error:  # the bindings decode what it says
-            failure = error if isinstance(error, UnavailableError) else _unreadable(error)
-            self._note_unseen(index, str(failure))
-            return failure
-        self._handles |= found.handles
-        self._known[found.device.uuid] = found.device
-        self._unseen.discard(index)
-        return None
+        except UnavailableError:
+            self._look_soon.set()
+            raise
+        if gpu_uuid in self._lost:
+            self._lost.discard(gpu_uuid)
+            # What is on it may be another than before.
+            self._look_soon.set()
+        self._absences.remember(readings)
+        return readings
 
-    def _note_unseen(self, index: int, reason: str) -> None:
-        """Say once, with how many there are, that a card is as last seen, or left out where it never was."""
-        if index not in self._unseen:
-            self._unseen.add(index)
-            known = {device.index for device in self._known.values()}
-            event = "card_as_last_seen" if index in known else "card_left_out"
-            log.error(event, index=index, reason=reason, unseen_cards=len(self._unseen))
+    def _note_change(self, gpu_uuid: str, change: CardChanged) -> None:
+        self._known.generations.miss(gpu_uuid, change.gone)
+        self._look_soon.set()
 
+    def _with_xids(self, gpu_uuid: str, readings: list[DeviceReading]) -> list[DeviceReading]:
+        counts = self._xids.counts(gpu_uuid)
+        if not counts:
+            return readings
+        first, *rest = readings
+        return [replace(first, parts={**first.parts, GPU_XID_EVENTS: counts}), *rest]
 
-def _unreadable(error: UnicodeDecodeError) -> UnavailableError:
-    return UnavailableError(f"cannot read the inventory of the NVIDIA driver: {error}; see dmesg")
+    def _addresses(self) -> Mapping[PciAddress, str]:
+        addresses = {pci_address(device.pci_bus_id): device.uuid for device in self._known.devices}
+        return {address: uuid for address, uuid in addresses.items() if address is not None}
+
+    def _drop(self, gpu_uuid: str) -> None:
+        card = self._open.pop(gpu_uuid, None)
+        if card is not None:
+            card.close()
+
+    def _release(self) -> None:
+        """Let go of what the driver keeps for the cards; nobody uses it now."""
+        for gpu_uuid in list(self._open):
+            self._drop(gpu_uuid)
+
+    def _tend(self, desk: QuiesceDesk) -> None:
+        """Open and close the driver as it comes and goes, and as is asked for at the desk."""
+        opened = self._life.status().opened
+        try:
+            while True:
+                self._life.tend(quiesce=desk.is_wanted())
+                status = self._life.status()
+                if status.opened != opened:
+                    opened = status.opened
+                    # Nobody saw what became of the instances meanwhile.
+                    self._known.generations.miss_all()
+                    self._look_soon.set()
+                desk.say(Holding(status.state, status.is_released, status.in_the_way))
+                self._state.save()
+                if self._stop.wait(_TEND_SECONDS):
+                    return
+        finally:
+            desk.close()
+
+    def _look_out(self) -> None:
+        """Look which cards there are, every 5 s and where a read finds that something has changed."""
+        while not self._stop.is_set():
+            self._look_soon.wait(_LOOK_SECONDS)
+            self._look_soon.clear()
+            before = self._known.devices
+            try:
+                self._known.look()
+            except (DriverAwayError, SourceGoneError):
+                pass  # whoever tends the driver has said so
+            except UnavailableError as error:
+                if not self._is_unreadable:
+                    log.warning("inventory_unreadable", reason=str(error))
+                self._is_unreadable = True
+            else:
+                self._is_unreadable = False
+            if self._known.devices != before:
+                self.changed.set()
+            self._stop.wait(_TEND_SECONDS)
+
+    def _guard(self, task: Callable[[], None]) -> None:
+        """Run a thread's task; where it breaks, reading ends too, since one that only samples looks alive."""
+        try:
+            task()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next read raises it
+            self._failure = error

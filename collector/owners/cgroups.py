@@ -1,70 +1,107 @@
-"""Whose a process on a card is, proved by the cgroup it runs in.
+"""What the cgroup of a process proves, as far as root has named it.
 
-A cgroup is believed as far as root has named it. systemd's slices are root's, so what lies directly in a chain of
-them is; below a service, a scope or a user's own manager a tenant may call a group what it likes, and nothing
-there is looked at, except the jobs that slurmstepd, which is root's, makes. An environment variable proves nothing.
-
-owner         proved by
-alloc:<id>    a unit `gputab-<id>.scope`, `.service` or `.slice` of the system's systemd. An allocation id is written
-              into it with every sign but letters, digits, `.`, `_` and `:` as `\\xNN`, as systemd-escape does
-slurm:<job>   the cgroup of a job, by slurmstepd or in the version 1 hierarchies
-pod:<uid>     the cgroup of a pod, made by kubelet; the uid as Kubernetes writes it
-unit:<name>   a service of the system's systemd that runs nobody else's processes
-
-Innermost and most exact first: what runs in an allocation's slice is the allocation's. All else (containers whose
-engine keeps no record for us, virtual machines, login sessions, a cgroup namespace not ours) is nobody's: unknown.
+systemd's slices are root's, so what lies directly in a chain of them is; below a service, a scope, a container or a
+user's own manager a tenant may call a group what it likes, and nothing there is looked at, except the jobs that
+slurmstepd, which is root's, makes. Of containers in containers only the outermost is named by this machine's root.
 """
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
 from domain.samples import allocation_owner
 
 _IN_SLICES = r"(?:/[^/]+\.slice)*"
 _QOS = r"(?:burstable|besteffort)"
 _UID = r"(?P<uid>[0-9a-f]{8}(?:[_-][0-9a-f]{4}){3}[_-][0-9a-f]{12}|[0-9a-f]{32})"
+_CONTAINER = r"(?P<container>[0-9a-f]{64})"
+# Podman and CRI-O may put a container's processes one level down.
+_BELOW = r"(?:/container)?(?P<below>/.*)?"
 _ALLOCATION = re.compile(rf"{_IN_SLICES}/gputab-(?P<id>[^/-]+)\.(?:scope|service|slice)(?:/|$)")
 _JOBS = (
     re.compile(rf"{_IN_SLICES}/(?:[^/]+_)?slurmstepd\.scope/job_(?P<job>\d+)(?:/|$)"),
     re.compile(r"/slurm(?:_[^/]+)?/uid_\d+/job_(?P<job>\d+)(?:/|$)"),
 )
+# kubelet's driver is systemd or the file system of cgroups; the one is sometimes told to write the other's names (":").
 _PODS = (
     re.compile(rf"{_IN_SLICES}(?:/containerd\.service)?/(?:[^/]+-)?kubepods(?:-{_QOS})?-pod{_UID}\.slice(?:[:/]|$)"),
-    re.compile(rf"/kubepods(?:/{_QOS})?/pod{_UID}(?:/|$)"),
+    re.compile(rf"(?:/kubelet)?/kubepods(?:/{_QOS})?/pod{_UID}(?:/|$)"),
+)
+# Below other groups than these a container's name may be a tenant's invention.
+_CONTAINERS = (
+    re.compile(rf"{_IN_SLICES}/(?:docker|nerdctl|cri-containerd|crio|libpod)-{_CONTAINER}\.scope{_BELOW}"),
+    re.compile(rf"{_IN_SLICES}(?:/containerd\.service)?/[^/:]+\.slice:[^/:]+:{_CONTAINER}{_BELOW}"),
+    re.compile(rf"(?:/kubelet)?/kubepods(?:/{_QOS})?/pod{_UID}/(?:crio-)?{_CONTAINER}{_BELOW}"),
+    re.compile(rf"/(?:docker|default|k8s\.io|libpod_parent)/(?:libpod-)?{_CONTAINER}{_BELOW}"),
 )
 _UNIT_OR_ABOVE = re.compile(rf"/|{_IN_SLICES}(?:/(?P<unit>[^/]+\.service)(?:/.*)?)?")
-# What these run is others', where they give it no cgroup of its own.
+# What these run is others', where they give it no cgroup of its own; the server of MPS works for its clients.
 _RUNS_OTHERS = re.compile(
-    r"(?:containerd|docker|podman|crio|cri-o|kubelet|slurmd|slurmstepd|libvirtd|user@\d+)\.service"
+    r"(?:containerd|docker|podman|crio|cri-o|kubelet|k3s(?:-agent)?|rke2-(?:server|agent)|slurmd|slurmstepd|libvirtd|"
+    r"user@\d+|nvidia-(?:cuda-)?mps[^/]*)\.service"
 )
+_KEPT_TEXTS = 512
 
 
-def cgroup_owner(text: str) -> str | None:
-    """The owner that the contents of a `/proc/PID/cgroup` (cgroups(7)) prove; None where they prove none."""
+class Cgroup(NamedTuple):
+    """What one `/proc/PID/cgroup` proves.
+
+    `owner` is the allocation, job or pod that its names prove, `unit` the service of the system's systemd. `container`
+    is the full id of the outermost container, whose names `below` it are its own: that is the same text as it would
+    be read in the container. None where nothing is proved.
+    """
+
+    owner: str | None
+    unit: str | None
+    container: str | None
+    below: str
+
+
+# Each second the same processes have the same text.
+@lru_cache(_KEPT_TEXTS)
+def read_cgroup(text: str) -> Cgroup:
+    """The contents of a `/proc/PID/cgroup` (cgroups(7)), each line one hierarchy.
+
+    Where hierarchies contradict each other they prove nothing.
+    """
     paths = [line.split(":", 2)[-1].removesuffix(" (deleted)") for line in text.splitlines()]
-    if allocation := _first([_ALLOCATION], paths):
-        return allocation_owner(_unescaped(allocation["id"]))
-    if job := _first(_JOBS, paths):
-        return f"slurm:{job['job']}"
-    if pod := _first(_PODS, paths):
-        return f"pod:{pod['uid'].replace('_', '-')}"
-    unit = _unit(paths)
-    return None if unit is None else f"unit:{unit}"
+    containers = [match for path in paths if (match := _first(_CONTAINERS, path, whole=True))]
+    container = _only(match["container"] for match in containers)
+    below = "\n".join(f"0::{match['below'] or '/'}" for match in containers) if container else ""
+    return Cgroup(_owner(paths), _unit(paths), container, below)
 
 
-def _first(patterns: Iterable[re.Pattern[str]], paths: list[str]) -> re.Match[str] | None:
-    return next((match for pattern in patterns for path in paths if (match := pattern.match(path))), None)
+def _owner(paths: list[str]) -> str | None:
+    """The most exact first: what runs in an allocation's slice is the allocation's, whatever it runs there."""
+    if allocation := _only(match["id"] for path in paths if (match := _ALLOCATION.match(path))):
+        return allocation_owner(_unescaped(allocation))
+    if job := _only(match["job"] for path in paths if (match := _first(_JOBS, path))):
+        return f"slurm:{job}"
+    if pod := _only(match["uid"] for path in paths if (match := _first(_PODS, path))):
+        return f"pod:{pod.replace('_', '-')}"
+    return None
 
 
 def _unit(paths: list[str]) -> str | None:
     """The service that every hierarchy places the process in, or above; None where one leads elsewhere."""
     places = [_UNIT_OR_ABOVE.fullmatch(path) for path in paths]
-    units = {place["unit"] for place in places if place is not None} - {None}
-    if None in places or len(units) != 1:
+    if None in places:
         return None
-    (unit,) = units
-    return None if _RUNS_OTHERS.fullmatch(unit) else str(unit)
+    unit = _only(place["unit"] for place in places if place is not None and place["unit"])
+    return None if unit is None or _RUNS_OTHERS.fullmatch(unit) else f"unit:{unit}"
+
+
+def _first(patterns: Iterable[re.Pattern[str]], path: str, *, whole: bool = False) -> re.Match[str] | None:
+    tries = (pattern.fullmatch(path) if whole else pattern.match(path) for pattern in patterns)
+    return next((match for match in tries if match is not None), None)
+
+
+def _only(found: Iterable[str]) -> str | None:
+    distinct = set(found)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _unescaped(name: str) -> str:
+    """A name as it was before systemd-escape, which writes `\\xNN` for a sign."""
     return re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), name)

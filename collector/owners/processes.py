@@ -1,69 +1,135 @@
 """Processes from second to second: a process is its PID and its start time, and its owner is looked up once."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from collector.owners.cgroups import cgroup_owner
+import structlog
+
+from collector.owners.proofs import owner_of
+from collector.owners.records import OwnerRecords
+
+log = structlog.get_logger()
 
 # The first PID namespace of a machine has this inode on every Linux (include/linux/proc_ns.h).
 _HOST_PID_NAMESPACE = "pid:[4026531836]"
 # Field 22 of proc_pid_stat(5), counted from the third: the second is a name that may hold any sign.
 _START_TIME = 22 - 3
+# Whatever hierarchies there are, a `/proc` file of one process is told whole in one read.
+_READ_BYTES = 65_536
+
+
+class ProcessTable:
+    """The processes of this machine, and whose each is; safe to use from several threads."""
+
+    def __init__(self, proc: Path, records: OwnerRecords) -> None:
+        """`proc` is where the process file system is mounted."""
+        self._proc = proc
+        self._records = records
+        self.has_host_pids = sees_host_processes(proc)
+        self._has_seen_listed = False
+        if not self.has_host_pids:
+            reason = "the PIDs that the driver names are not those seen here"
+            log.warning("owners_unknown", reason=reason, remedy="run the collector in the host's PID namespace")
+
+    def started(self, pid: int) -> int | None:
+        """Clock ticks from boot to its start; None where there is no such process, or none that we may see."""
+        stat = self._read(pid, "stat")
+        fields = [] if stat is None else stat.rpartition(b")")[2].split()
+        return int(fields[_START_TIME]) if len(fields) > _START_TIME else None
+
+    def has(self, pid: int) -> bool:
+        """Whether there is such a process."""
+        return self.started(pid) is not None
+
+    def owner(self, pid: int) -> str | None:
+        """The owner that can be proved of it."""
+        text = self._read(pid, "cgroup")
+        return None if text is None else owner_of(text.decode(errors="replace"), self._records)
+
+    def judge(self, *, lists_any: bool, sees_any: bool) -> bool:
+        """Whether PIDs that a driver lists are those seen here, as far as this second's and those before show it.
+
+        A namespace can be the host's and its `/proc` another's, or one that hides processes.
+        """
+        if sees_any:
+            self._has_seen_listed = True
+        elif lists_any and self.has_host_pids and not self._has_seen_listed:
+            return False
+        return self.has_host_pids
+
+    def _read(self, pid: int, name: str) -> bytes | None:
+        # A fifth of what pathlib takes, for every process in every second.
+        try:
+            descriptor = os.open(f"{self._proc}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return os.read(descriptor, _READ_BYTES)
+        except OSError:  # it ended meanwhile
+            return None
+        finally:
+            os.close(descriptor)
+
+
+class Looked(NamedTuple):
+    """What one look at some PIDs found.
+
+    `owners` are those proved, `seen` the PIDs of processes that are there, `replaced` those that have become another
+    process's since the look before.
+    """
+
+    owners: dict[int, str]
+    seen: set[int]
+    replaced: set[int]
 
 
 class Processes:
     """The processes of one card, from second to second."""
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
-        """`proc` is where the process file system is mounted."""
-        self._proc = proc
+    def __init__(self, table: ProcessTable) -> None:
+        self._table = table
         self._known: dict[int, _Known] = {}
 
-    def owners(self, pids: Iterable[int]) -> dict[int, str]:
-        """The owner of each of these processes that one can be proved of.
+    def look(self, pids: Iterable[int]) -> Looked:
+        """Look at these processes; to be called once a second with every process on the card.
 
-        To be called once a second with every process on the card. What was proved of a process is kept while it is
-        named in every call, and stands for one that has ended since the driver named it; what was not proved is
-        looked at again, since a process can be moved into its unit.
+        What was proved of a process is kept while it is named in every call, and stands for one that has ended since
+        the driver named it; what was not proved is looked at again, since a process can be moved into its unit and
+        its container recorded late.
         """
-        found = {pid: known for pid in pids if (known := self._look(pid)) is not None}
-        self._known = found
-        return {pid: known.owner for pid, known in found.items()}
+        known: dict[int, _Known] = {}
+        looked = Looked({}, set(), set())
+        for pid in pids:
+            before = self._known.get(pid)
+            started = self._table.started(pid)
+            if started is not None:
+                looked.seen.add(pid)
+                if before is not None and before.started != started:
+                    looked.replaced.add(pid)
+                    before = None
+            found = before if started is None else self._prove(pid, started, before)
+            if found is not None:
+                known[pid] = found
+                if found.owner is not None:
+                    looked.owners[pid] = found.owner
+        self._known = known
+        return looked
 
-    def _look(self, pid: int) -> "_Known | None":
-        known = self._known.get(pid)
-        started = self._start_time(pid)
-        if known is not None and started in (known.started, None):
-            return known
-        owner = self._owner(pid)
+    def _prove(self, pid: int, started: int, before: "_Known | None") -> "_Known | None":
+        if before is not None and before.owner is not None:
+            return before
+        owner = self._table.owner(pid)
         # Another start time than before: meanwhile the PID has become another process's.
-        if started is None or owner is None or self._start_time(pid) != started:
-            return None
-        return _Known(started, owner)
-
-    def _start_time(self, pid: int) -> int | None:
-        """Clock ticks from boot to its start; None where there is no such process, or none that we may see."""
-        try:
-            stat = (self._proc / str(pid) / "stat").read_bytes()
-        except OSError:
-            return None
-        fields = stat.rpartition(b")")[2].split()
-        return int(fields[_START_TIME]) if len(fields) > _START_TIME else None
-
-    def _owner(self, pid: int) -> str | None:
-        try:
-            text = (self._proc / str(pid) / "cgroup").read_bytes()
-        except OSError:
-            return None
-        return cgroup_owner(text.decode(errors="replace"))
+        return _Known(started, owner) if self._table.started(pid) == started else None
 
 
 class _Known(NamedTuple):
     """A process, as against its PID, and whose it is."""
 
     started: int
-    owner: str
+    owner: str | None
 
 
 def sees_host_processes(proc: Path = Path("/proc")) -> bool:

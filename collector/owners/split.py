@@ -1,39 +1,78 @@
-"""What each owner uses of a device; owners always sum to the device."""
+"""What each owner uses of a device; owners always sum to the device, the rest being `unattributed`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
-from domain.series import GPU_MEMORY_USED, GPU_UP, Series
+from domain.samples import UNATTRIBUTED
 
 
-def split(used_bytes: int, claims: Mapping[int, int | None], owners: Mapping[int, str]) -> dict[str, OwnerUse]:
-    """Bytes of a device by owner, the rest being `unattributed`; they sum to `used_bytes`.
+class Claim(NamedTuple):
+    """What the driver lists of one process on one device; `used_bytes` is None where it does not say."""
 
-    `claims` are the bytes of each process on it, None where the driver does not say: such a process adds nothing
-    to its owner, whose bytes are then at least those told. `owners` are those proved. Where processes claim more
-    than is used the sum is more, too, and no reading that can be believed.
+    pid: int
+    used_bytes: int | None
+    ci_id: int | None = None
+
+
+def split_memory(used_bytes: int, claims: Iterable[Claim], owners: Mapping[int, str]) -> dict[str, int]:
+    """Bytes of a device by owner, `unattributed` always among them; they sum to `used_bytes`.
+
+    A process whose bytes the driver does not say adds nothing to its owner, whose bytes are then at least those told.
+    `owners` are those proved. Where processes claim more than is used the sum is more, too, and no reading that can
+    be believed.
     """
-    told = {pid: claimed for pid, claimed in claims.items() if claimed is not None}
+    told = [(claim.pid, claim.used_bytes) for claim in claims if claim.used_bytes is not None]
     by_owner: Counter[str] = Counter()
-    for pid, claimed in told.items():
+    for pid, claimed in told:
         by_owner[owners.get(pid, UNATTRIBUTED)] += claimed
-    unclaimed = used_bytes - sum(told.values())
-    by_owner[UNATTRIBUTED] += max(0, unclaimed)
-    return {owner: OwnerUse(owner_bytes, None) for owner, owner_bytes in by_owner.items()}
+    by_owner[UNATTRIBUTED] += max(0, used_bytes - sum(claimed for _, claimed in told))
+    return dict(by_owner)
 
 
-def owned_reading(
-    gpu_uuid: str,
-    mig_uuid: str | None,
-    values: Mapping[Series, int | float | None],
-    claims: Mapping[int, int | None] | None,
-    owners: Mapping[int, str],
-) -> DeviceReading:
-    """The reading of a device that is there, with what each owner uses of it; see `split`.
+def split_compute(ratio: float, percents: Mapping[int, int], owners: Mapping[int, str]) -> dict[str, float]:
+    """A device's busy ratio by owner, `unattributed` always among them; they sum to `ratio` but for rounding.
 
-    `claims` is None where owners are not told of this device.
+    `percents` are what the driver says that each process used of it lately, 0 to 100. Processes that take turns may
+    add up to more than the device was busy: then each has its part of `ratio`, s_i = percent_i / sum. Where they add
+    up to less, the rest is nobody's.
     """
-    used_bytes = values[GPU_MEMORY_USED]
-    uses = {} if used_bytes is None or claims is None else split(int(used_bytes), claims, owners)
-    return DeviceReading(gpu_uuid, mig_uuid, {GPU_UP: 1, **values}, uses)
+    total = sum(percents.values()) / 100
+    scale = ratio / total if total > ratio else 1.0
+    by_owner: dict[str, float] = {UNATTRIBUTED: 0.0}
+    for pid, percent in percents.items():
+        owner = owners.get(pid, UNATTRIBUTED)
+        by_owner[owner] = by_owner.get(owner, 0.0) + scale * percent / 100
+    by_owner[UNATTRIBUTED] += max(0.0, ratio - sum(by_owner.values()))
+    return by_owner
+
+
+def sole_owner(claims: Iterable[Claim], owners: Mapping[int, str]) -> str | None:
+    """Whose all processes on a device are: `unattributed` where there is none, None where they are several's."""
+    everyone = {owners.get(claim.pid, UNATTRIBUTED) for claim in claims}
+    if len(everyone) > 1:
+        return None
+    return everyone.pop() if everyone else UNATTRIBUTED
+
+
+def split_by_sms(
+    ratio: float, claims: Iterable[Claim], owners: Mapping[int, str], sms: Mapping[int, int]
+) -> dict[str, float] | None:
+    """The ratio of a GPU instance by owner: each compute instance with a process on it has its part of the SMs.
+
+    `sms` are the SMs of each compute instance. What several owners share of one is nobody's; None where that is all,
+    or where SMs of one are not known: then nothing can be told.
+    """
+    by_instance: dict[int | None, list[Claim]] = {}
+    for claim in claims:
+        by_instance.setdefault(claim.ci_id, []).append(claim)
+    users = {ci_id: sole_owner(its_claims, owners) for ci_id, its_claims in by_instance.items()}
+    weights = {ci_id: sms.get(ci_id, 0) if ci_id is not None else 0 for ci_id in users}
+    if not any(users.values()) or not all(weights.values()):
+        return None
+    all_sms = sum(weights.values())
+    by_owner: dict[str, float] = {UNATTRIBUTED: 0.0}
+    for ci_id, user in users.items():
+        owner = user or UNATTRIBUTED
+        by_owner[owner] = by_owner.get(owner, 0.0) + ratio * weights[ci_id] / all_sms
+    return by_owner

@@ -11,6 +11,16 @@ COLLECTOR_COMPLETE_UNTIL = Series(
     True,
 )
 COLLECTOR_LATENESS = Series("collector_tick_lateness_seconds", "seconds", GAUGE, "how late the tick began", NODE)
+COLLECTOR_READ = Series(
+    "collector_read_seconds", "seconds", GAUGE, "how long it took until the last of the cards had answered", NODE
+)
+COLLECTOR_DELIVERY = Series(
+    "collector_delivery_seconds",
+    "seconds",
+    GAUGE,
+    "how long after it began the newest second that the store has taken was taken",
+    NODE,
+)
 COLLECTOR_QUEUED = Series(
     "collector_queued_batches",
     "batches",
@@ -66,13 +76,19 @@ COLLECTOR_STORE_SKEW = Series(
     "collector_store_clock_skew_seconds", "seconds", GAUGE, "the store's clock minus the node's, to the second", NODE
 )
 COLLECTOR_CLOCK_STEPS = Series(
-    "collector_clock_steps_total", "steps", COUNTER, "jumps of the node's wall clock by more than 2 s", NODE, True
+    "collector_clock_steps_total",
+    "steps",
+    COUNTER,
+    "jumps of the node's wall clock by more than 2 s, there or back",
+    NODE,
+    True,
 )
 COLLECTOR_COVERAGE = Series(
     "collector_sample_coverage_ratio",
     "ratio",
     GAUGE,
-    "seconds in which the card answered as a share of those that passed, over the last hour",
+    "seconds in which the card answered as a share of those that passed, over the last hour, or since the collector "
+    "began where that is less",
     ("node", "gpu_uuid"),
 )
 COLLECTOR_EXPECTED_CARDS = Series(
@@ -82,7 +98,7 @@ COLLECTOR_DRIVER_STATE = Series(
     "collector_driver_state",
     "bool",
     GAUGE,
-    "1 for what the driver is now: open, gone, mismatch or quiesced; 0 once when that ends",
+    "1 for what the driver is now, 0 for what it is not: open, gone, mismatch, quiesced",
     ("node", "state"),
     True,
 )
@@ -94,6 +110,13 @@ COLLECTOR_CALL_SECONDS = Series(
 )
 COLLECTOR_CALLS = Series(
     "collector_calls_total", "calls", COUNTER, "calls of a function of the driver", ("node", "call"), True
+)
+COLLECTOR_CALL_LONGEST = Series(
+    "collector_call_longest_seconds",
+    "seconds",
+    GAUGE,
+    "the longest call of a function of the driver that ended in the last minute or two",
+    ("node", "call"),
 )
 COLLECTOR_CALL_FAILURES = Series(
     "collector_call_failures_total",

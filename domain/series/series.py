@@ -12,7 +12,8 @@ class Kind(StrEnum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True)
+# Rows are compared as objects: a collector looks some hundred of them up in each second.
+@dataclass(frozen=True, slots=True, eq=False)
 class Series:
     """One row of the catalogue.
 

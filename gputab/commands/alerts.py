@@ -103,13 +103,14 @@ def vmalert(
     folder = _own_folder(config)
     own = folder / "vram-watermarks.yaml"
     own.write_text(render_rules(patience), "utf-8")
-    vmalert_launcher.write_passwords(config.victoriametrics_url, config.alertmanager_url, secrets_dir=folder)
+    store = composition.sample_store(config)
+    vmalert_launcher.write_secrets(store, config.alertmanager_url, secrets_dir=folder)
     _become(
         vmalert_launcher.command(
             binary=binary,
             port=port,
             rules=rules or [own],
-            victoriametrics_url=config.victoriametrics_url,
+            victoriametrics=store,
             alertmanager_url=config.alertmanager_url,
             secrets_dir=folder,
         )
@@ -159,7 +160,7 @@ def receive(
         console.file.flush()
 
     with (
-        StoredReadings(config.victoriametrics_url, composition.clock()) as readings,
+        StoredReadings(composition.sample_store(config), composition.clock()) as readings,
         Receiver(Pager(show, readings, composition.clock()), port=port, complain=say) as receiver,
     ):
         say(f"waiting for pages at {receiver.url}")

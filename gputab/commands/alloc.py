@@ -167,7 +167,7 @@ def adopt(mig_uuid: str) -> None:
 def _client() -> Iterator[AllocatorClient]:
     config = composition.settings()
     token = composition.token(config)
-    with composition.http_client() as client:
+    with composition.http_client(config.allocator_url) as client:
         yield AllocatorClient(config.allocator_url, token, client)
 
 

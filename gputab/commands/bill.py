@@ -20,7 +20,7 @@ from meter.price_book import read_price_book
 
 
 def bill(
-    logs: Annotated[list[Path], typer.Argument(help="logs of nvidia-smi, its dmon and pmon, and saved pages of dcgm-exporter")],
+    logs: Annotated[list[Path], typer.Argument(help="logs of nvidia-smi, dmon and pmon, and dcgm-exporter's pages")],
     timezone: Timezone = None,
     start: Start = None,
     step: Step = None,

@@ -67,7 +67,7 @@ def run(
             stopped = Event()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: stopped.set())
-            sink = stack.enter_context(Pusher(config.victoriametrics_url))
+            sink = stack.enter_context(Pusher(composition.sample_store(config)))
             follower = Follower(database, principal, rater, sink, clock, lambda line: say(f"gputab: {line}"))
             follower.follow(_EVERY_S, stopped.is_set)
             return

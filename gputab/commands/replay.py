@@ -77,8 +77,9 @@ def replay(
     shown = names_of(logs)
     rows: list[dict[str, Any]] = []
     errors: list[str] = []
-    with Pusher(config.victoriametrics_url) as pusher, Reader(config.victoriametrics_url) as reader:
-        check_store = partial(check_flags, config.victoriametrics_url)
+    store = composition.sample_store(config)
+    with Pusher(store) as pusher, Reader(store) as reader:
+        check_store = partial(check_flags, store)
         to_store = _ToStore(pusher, composition.clock(), ReaderSamples(reader), check_store, hold)
         for path in logs:
             try:

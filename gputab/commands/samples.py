@@ -56,11 +56,12 @@ def import_file(
     write to it meanwhile.
     """
     config = composition.settings()
-    check_store = partial(check_flags, config.victoriametrics_url)
+    store = composition.sample_store(config)
+    check_store = partial(check_flags, store)
     log, size = _open(file)
     with (
-        Pusher(config.victoriametrics_url) as pusher,
-        Reader(config.victoriametrics_url) as reader,
+        Pusher(store) as pusher,
+        Reader(store) as reader,
         progress_bar(f"importing {file.name}") as on_progress,
     ):
         stored = ReaderSamples(reader)

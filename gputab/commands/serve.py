@@ -4,7 +4,6 @@ import errno
 import socket
 from contextlib import suppress
 from functools import partial
-from ipaddress import ip_address
 from typing import Annotated
 
 import typer
@@ -14,7 +13,8 @@ from allocator.service import create_app
 from domain.capacity import ShareGrain
 from domain.errors import UnavailableError
 from domain.units import MIB
-from gputab import composition
+from domain.urls import is_loopback
+from gputab import composition, ledger
 from gputab.output import say
 from gputab.whole_numbers import whole_option
 from settings.gputab import Settings
@@ -31,20 +31,21 @@ def serve(
 ) -> None:
     """Serve the allocator's HTTP interface on the ledger."""
     config = composition.settings()
+    store = composition.sample_store(config)
     composition.log_to_stderr()
-    if not _is_loopback(host):
+    if not is_loopback(host):
         say(f"warning: listening on {host}, without encryption: put a TLS proxy before it, or use 127.0.0.1")
     with (
         _listen(host, port) as listener,
-        composition.open_database(config) as database,
-        Pusher(config.victoriametrics_url) as pusher,
+        ledger.open_database(config) as database,
+        Pusher(store) as pusher,
     ):
         app = create_app(
             database,
             skus=composition.sku_table(config),
             share_grain=_share_grain(config),
             sink=pusher,
-            check_store=partial(check_flags, config.victoriametrics_url),
+            check_store=partial(check_flags, store),
         )
         server = uvicorn.Server(
             uvicorn.Config(
@@ -93,12 +94,3 @@ def _share_grain(config: Settings) -> ShareGrain | None:
     if config.share_min_milli == 0:
         return None
     return ShareGrain(config.share_min_milli, config.share_min_vram_mib * MIB)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -8,7 +8,6 @@ import httpx
 from rich.console import Console
 
 from collector.call_times import CallTimes
-from collector.nvml.source import NvmlSource
 from collector.simulation.fleet import demo_fleet
 from collector.simulation.history_plan import TENANTS, plan_history
 from collector.simulation.world import World
@@ -20,6 +19,7 @@ from gputab.demo import jobs, past
 from gputab.demo.jobs import Job
 from gputab.demo.proof import HeldGrant, held_in_plan
 from gputab.demo.stage import Stage
+from gputab.node_cards import open_cards
 from settings.gputab import Settings
 
 SEED = 20_260_101
@@ -73,7 +73,7 @@ class DemoCards(Protocol):
 def find_cards(settings: Settings, clock: Clock, past_s: int) -> DemoCards:
     """The machine's cards if a driver answers and has some, else the simulated fleet with `past_s` of history."""
     try:
-        source = NvmlSource(CallTimes(clock))
+        source = open_cards(settings, clock, CallTimes(clock))
     except UnavailableError:
         return SimulatedCards(clock.now_us() // MICROSECONDS, past_s)
     try:

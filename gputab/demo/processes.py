@@ -76,7 +76,7 @@ def _alerting(stage: Stage, webhook: str) -> list[Program]:
         binary=servers.vmalert.binary,
         port=servers.vmalert.port,
         rules=[rules],
-        victoriametrics_url=stage.settings.victoriametrics_url,
+        victoriametrics=stage.settings.victoriametrics_url,
         alertmanager_url=stage.settings.alertmanager_url,
         secrets_dir=folder,
         evaluation_interval_s=_EVALUATION_INTERVAL_S,

@@ -57,7 +57,7 @@ def run_demo(base: Settings, duration_s: int | None, clock: Clock, console: Cons
         stack.enter_context(exclusive(base.data_dir / "demo-lock", console.print))
         cards = find_cards(base, clock, past_s)
         scene = stage.prepare(base, TENANT_PROJECTS, cards.nodes, cards.start_us, console.print)
-        client = stack.enter_context(composition.http_client())
+        client = stack.enter_context(composition.http_client(scene.settings.allocator_url))
         on_call = stack.enter_context(
             OnCall(scene.settings.victoriametrics_url, clock, console.print, partial(console.print, markup=False))
         )

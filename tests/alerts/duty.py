@@ -107,7 +107,7 @@ class Duty:
             binary=binary,
             port=self._vmalert_port,
             rules=[rules],
-            victoriametrics_url=store_url,
+            victoriametrics=store_url,
             alertmanager_url=f"http://127.0.0.1:{self.alertmanager_port}",
             secrets_dir=self._folder,
             evaluation_interval_s=1,

@@ -14,11 +14,15 @@ from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.queue import BatchQueue
 from collector.imports.sample_csv import SampleFile
 from collector.imports.sample_import import ImportReport, import_log
+from collector.node_state import NodeState
 from collector.nvml.source import NvmlSource
+from collector.owners.processes import ProcessTable
+from collector.owners.records import OwnerRecords
 from domain.clock import SystemClock
 from domain.samples import DeviceReading
 from domain.units import MIB
 from gputab.commands.samples import ReaderSamples
+from tests.collector.collecting import Start, collectors
 from tests.collector.dcgm_pages import Exporter, page, running_exporter
 from tests.collector.patience import wait_for_the_last_threads
 from tests.collector.rig import MakeRig, Rig, answer
@@ -81,18 +85,31 @@ def proc(tmp_path: Path) -> ProcTree:
 
 
 @pytest.fixture
-def open_source(proc: ProcTree) -> Iterator[Callable[[], NvmlSource]]:
-    """Opens the driver over that `/proc` and takes a first look."""
+def new_source(proc: ProcTree) -> Iterator[Callable[..., NvmlSource]]:
+    """Opens the driver over that `/proc`."""
     opened: list[NvmlSource] = []
 
-    def open_() -> NvmlSource:
-        opened.append(NvmlSource(CallTimes(SystemClock()), proc.root))
-        opened[-1].inventory()
+    def new(state: NodeState | None = None, **how: Any) -> NvmlSource:
+        clock = SystemClock()
+        processes = ProcessTable(proc.root, OwnerRecords(proc.root / "owners"))
+        opened.append(NvmlSource(clock, CallTimes(clock), processes, state or NodeState(None), **how))
         return opened[-1]
 
-    yield open_
+    yield new
     for source in opened:
         source.close()
+
+
+@pytest.fixture
+def open_source(new_source: Callable[..., NvmlSource]) -> Callable[[], NvmlSource]:
+    """Opens the driver and takes a first look."""
+
+    def open_() -> NvmlSource:
+        source = new_source()
+        source.inventory()
+        return source
+
+    return open_
 
 
 @pytest.fixture
@@ -113,6 +130,13 @@ def dcgm_source(exporter: Exporter, dcgm_clock: SettableClock) -> Iterator[DcgmE
     source = DcgmExporterSource(exporter.url, dcgm_clock)
     yield source
     source.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path, victoriametrics_url: str) -> Iterator[Start]:
+    """Starts `gputab collect` in a folder of the test's own."""
+    with collectors(tmp_path, victoriametrics_url) as begin:
+        yield begin
 
 
 @pytest.fixture

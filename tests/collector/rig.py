@@ -2,12 +2,15 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from threading import Event
 
 from collector.card_readers import CardReaders, Round
 from collector.delivery.queue import BatchQueue
 from collector.loop import SamplingLoop
+from collector.own_metrics import OwnMetrics, OwnValue
+from collector.own_values import clock_values, queue_values
+from collector.sampling_record import SamplingRecord
 from collector.source import ScriptedSource
 from collector.steady_clock import SteadyClock
 from domain.inventory import Device
@@ -54,13 +57,23 @@ class Rig:
         self._stop = Event()
         self._until: int | None = None
         self.skew_us: int | None = None
+        steady = SteadyClock(self.clock)
+        record = SamplingRecord()
+
+        def values() -> Iterator[OwnValue]:
+            yield from record.values()
+            yield from queue_values(queue, steady)
+            yield from clock_values(steady, self.skew_us, None)
+
+        self.own = OwnMetrics("node-1", values)
         self.loop = SamplingLoop(
             "node-1",
             self.readers,
             queue,
-            SteadyClock(self.clock),
+            steady,
             devices=lambda: self.source.devices,
-            skew_us=lambda: self.skew_us,
+            record=record,
+            own=self.own,
             wake_sender=self._wake,
         )
 

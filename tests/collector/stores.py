@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from machine.process import Child, free_port
+from tests.collector.patience import now_s, wait_until
 from tests.victoriametrics_server import start
 
 
@@ -18,10 +19,14 @@ class OwnStore:
         self._folder = folder
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
+        self._started_s = 0
         self.child = self.start()
 
     def start(self) -> Child:
+        """In another second than it was started in before: it tells its start in whole seconds."""
+        wait_until(lambda: now_s() > self._started_s)
         self.child = start(binary=self._binary, port=self._port, folder=self._folder / "store")
+        self._started_s = now_s()
         return self.child
 
     def kill(self) -> None:

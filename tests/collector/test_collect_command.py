@@ -2,9 +2,7 @@
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,41 +19,13 @@ from domain.series import COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES, GPU_MEMORY_
 from domain.units import MIB
 from gputab.cli import run
 from machine.process import free_port
+from tests.collector.collecting import Start
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 from tests.collector.sent import samples_of_card
-from tests.fakes.nvml.driver import build
-from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
 NODE = "sim-4090-a"
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(tmp_path: Path, victoriametrics_url: str) -> Iterator[Start]:
-    """Starts the command in a folder of the test's own; whatever is left of it is killed at the end."""
-    started: list[subprocess.Popen[str]] = []
-
-    def begin(
-        *arguments: str, url: str = victoriametrics_url, library_path: str | None = None
-    ) -> "subprocess.Popen[str]":
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUTAB_")}
-        environment |= {"GPUTAB_VICTORIAMETRICS_URL": url, "GPUTAB_DATA_DIR": str(tmp_path / "data")}
-        if library_path is not None:
-            environment["LD_LIBRARY_PATH"] = library_path
-        command = [sys.executable, "-m", "gputab", "collect", *arguments]
-        log = (tmp_path / f"log-{len(started)}").open("w+")
-        process = subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=log, stdout=log, text=True)
-        log.close()
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
 
 
 @pytest.fixture
@@ -156,34 +126,6 @@ def test_a_store_that_is_away_does_not_stop_sampling_and_stopping_loses_nothing(
     assert log().count("store_unavailable") == 1, "said once"
 
 
-def test_a_driver_that_is_unloaded_ends_the_collector_and_the_next_one_goes_on(
-    start: Start, tmp_path: Path, victoriametrics_url: str, unique_node: str
-) -> None:
-    """One that beats on without a driver would have everything billed on record. Its supervisor starts it again."""
-    build(tmp_path, source="leaving_driver.c")
-    uuid = "GPU-11111111-1111-1111-1111-111111111111"
-    began_s = now_s()
-
-    def samples() -> int:
-        with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-            pusher.flush()
-            selector = Selector((GPU_UP,), {"node": unique_node, "gpu_uuid": uuid})
-            return reader.count(selector, began_s, now_s() + 1)
-
-    process = start("--node", unique_node, library_path=str(tmp_path))
-    wait_until(lambda: samples() >= 1)
-    process.send_signal(signal.SIGUSR1)
-
-    assert process.wait(PATIENCE_S) == 1
-    last = (tmp_path / "log-0").read_text().splitlines()[-1]
-    assert last.startswith("gputab: cannot reach the NVIDIA driver any more")
-    before = samples()
-    process = start("--node", unique_node, library_path=str(tmp_path))
-    wait_until(lambda: samples() > before)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE_S) == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -203,11 +145,13 @@ def test_unusable_input_is_one_line_and_leaves_no_queue(
     assert not (here / "data").exists()
 
 
-def test_a_machine_without_a_driver_is_pointed_to_the_simulator(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_a_driver_is_pointed_to_the_simulator(start: Start, tmp_path: Path) -> None:
     if Path("/proc/driver/nvidia").exists():
         pytest.skip("this machine has a driver")
-    assert run(["collect"]) == 1
-    assert "by `gputab demo`" in capsys.readouterr().err
+    # In a process of its own: another test's driver may be loaded in this one.
+    assert start("--node", NODE).wait(PATIENCE_S) == 1
+    assert "by `gputab demo`" in (tmp_path / "log-0").read_text()
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_nodes_queue_is_a_file_of_its_own_whatever_the_node_is_called(tmp_path: Path) -> None:

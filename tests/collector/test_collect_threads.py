@@ -96,7 +96,7 @@ def test_a_collector_whose_sender_breaks_ends_and_says_why(
     """One that samples on without delivering would look alive."""
 
     class Broken(Pusher):
-        def push(self, body: bytes) -> None:
+        def push(self, body: bytes, packed: bytes | None = None) -> None:
             raise RuntimeError("a fault of ours")
 
     source = _one_card(unique_node)
@@ -136,6 +136,6 @@ def test_a_wall_clock_that_jumps_for_a_moment_leaves_no_trace_in_a_time_to_come(
     ended_s = now_s()
     assert max(frame["second_s"]) <= ended_s
     marks = frame.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name)
-    assert marks.height >= 2
+    assert marks.height >= 1
     assert (marks["value"] <= marks["second_s"] + 1).all()
     assert began_s < (queue.sampled_until_s or 0) <= ended_s + 1

@@ -79,3 +79,21 @@ def test_waiting_is_the_machines(machine: SettableClock) -> None:
     machine.set_by_us(YEAR_US)
     clock.sleep_s(2.5)
     assert clock.monotonic_s() == machine.monotonic_s() == 2.5
+
+
+def test_each_jump_is_counted_there_and_back_and_believed_or_not(machine: SettableClock) -> None:
+    """O5: a step is an event on record. A slew is none, and neither is that a step comes to be believed."""
+    clock = SteadyClock(machine)
+    machine.set_by_us(1_900_000)
+    clock.now_us()
+    assert clock.steps == 0
+    machine.set_by_us(-5 * SECOND_US)
+    for _ in range(12):
+        machine.advance_us(SECOND_US)
+        clock.now_us()
+    assert clock.steps == 1, "believed by now"
+    machine.set_by_us(30 * SECOND_US)
+    clock.now_us()
+    machine.set_by_us(-30 * SECOND_US)
+    clock.now_us()
+    assert clock.steps == 3

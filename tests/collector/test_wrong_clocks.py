@@ -11,6 +11,7 @@ from collector.delivery.sender import Sender
 from domain.clock import MICROSECONDS
 from machine.process import free_port
 from tests.collector.patience import now_s
+from tests.collector.seconds import SIZE
 from tests.collector.sent import put_samples, stored_seconds
 from tests.collector.stores import unchecked
 from tests.fakes.clock import SettableClock
@@ -27,6 +28,14 @@ def url(victoriametrics_binary: Path, tmp_path: Path) -> Iterator[str]:
     port = free_port()
     with start(binary=victoriametrics_binary, port=port, folder=tmp_path / "store", retention="35d"):
         yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[BatchQueue]:
+    """One in which nothing waits for too long."""
+    queue = BatchQueue(tmp_path / "queue.db", SIZE, max_age_s=100 * DAY_S)
+    yield queue
+    queue.close()
 
 
 @pytest.mark.parametrize(("by_s", "words"), [(-60 * DAY_S, "1440 h behind"), (3 * DAY_S, "72 h ahead of")])

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from allocator.grant_series import GrantLabels, ended_runs, levels_of, open_runs
-from collector.sample_runs import info_runs, one_sample, reading_runs
+from collector.sample_runs import info_runs, one_sample
 from collector.simulation.fleet import Fleet, SimulatedCard, demo_fleet
 from collector.simulation.workloads import Workload
 from collector.simulation.world import Incident, IncidentKind, Tenancy, World
@@ -24,6 +24,7 @@ from domain.series import (
 )
 from meter.ledger_store import Window
 from meter.own_series import NodeProgress, own_series
+from tests.collector.reading_runs import reading_runs
 
 FLEET = demo_fleet(7)
 

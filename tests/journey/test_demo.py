@@ -2,7 +2,6 @@
 
 import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,13 +14,14 @@ from rich.console import Console
 from sqlalchemy import func, select
 
 from domain.clock import SystemClock
+from domain.units import MIB
 from gputab.demo.run import run_demo
 from machine.programs import VICTORIA_METRICS
 from settings.gputab import load_settings
 from store.database import Database
 from store.tables.billing import charges
+from tests.fakes.nvml.driver import FakeDriver, build
 
-FAKES = Path(__file__).parents[1] / "fakes" / "nvml"
 # A demo samples its cards every second; of two at once on a small machine each would miss some.
 pytestmark = pytest.mark.xdist_group("demo")
 
@@ -71,15 +71,12 @@ def test_the_bill_is_proved_on_postgresql_too(
 
 def test_a_machine_with_cards_is_metered_on_its_own_cards(own_folder: Path) -> None:
     """The driver's two cards are collected, rented and billed; nothing of the simulator is there."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler to build the fake driver")
-    driver = own_folder / "libnvidia-ml.so.1"
-    flags = ["-shared", "-fPIC", "-Wno-stringop-truncation"]
-    subprocess.run([compiler, *flags, "-o", driver, FAKES / "two_cards.c"], check=True)
+    driver = FakeDriver(build(own_folder))
+    for index in range(2):
+        driver.card(index, used=MIB * 1_024, busy_percent=40, milliwatts=210_000)
     demo = subprocess.run(
         [sys.executable, "-m", "gputab", "demo", "--duration", "12"],
-        env={**os.environ, "LD_LIBRARY_PATH": str(own_folder), "GPUTAB_NODE": "box-1"},
+        env={**os.environ, **driver.env(), "GPUTAB_NODE": "box-1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from domain.errors import InputError
+from gputab.composition import sample_store
 from settings.gputab import Settings, load_settings
 
 
@@ -175,3 +176,40 @@ def test_evidence_lies_in_the_data_folder_unless_it_has_its_own(monkeypatch: pyt
     assert load_settings().evidence_path == Path("/srv/gputab/evidence")
     monkeypatch.setenv("GPUTAB_EVIDENCE_DIR", "/mnt/evidence")
     assert load_settings().evidence_path == Path("/mnt/evidence")
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("http://metrics.example:8428", "let 'victoriametrics_url' begin with https://"),
+        ("http://10.0.0.1:8428", "let 'victoriametrics_url' begin with https://"),
+        ("https://reader:hunter2@metrics.example", "leave one of them out"),
+        ("http://reader:hunter2@127.0.0.1:8428", "leave one of them out"),
+    ],
+)
+def test_a_token_for_the_store_that_could_be_read_or_would_not_be_sent_is_refused(
+    monkeypatch: pytest.MonkeyPatch, url: str, problem: str
+) -> None:
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", url)
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_TOKEN", "s3cret")
+    message = _problems()
+    assert "victoriametrics_token: " in message
+    assert problem in message
+    assert "s3cret" not in message
+    assert "hunter2" not in message
+
+
+@pytest.mark.parametrize("url", ["https://metrics.example", "http://127.0.0.1:8428", "http://[::1]:8428"])
+def test_over_tls_or_to_this_machine_it_is_taken(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", url)
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_TOKEN", "s3cret")
+    monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_CA_FILE", "ca.pem")
+    settings = load_settings()
+    address = sample_store(settings)
+    assert (address.url, address.token, address.ca_file) == (url, "s3cret", Path("ca.pem"))
+    assert "s3cret" not in repr(settings) + repr(address)
+
+
+def test_an_empty_token_for_the_store_is_none(folder: Path) -> None:
+    _write(folder, 'victoriametrics_url = "http://metrics.example"\nvictoriametrics_token = ""\n')
+    assert sample_store(load_settings()).token is None

@@ -64,7 +64,8 @@ _PATHS = [name for name, field in Settings.model_fields.items() if "Path" in str
 
 def test_the_settings_that_are_paths_are_found() -> None:
     programs = {"victoriametrics_binary", "vmalert_binary", "vmalert_tool_binary", "alertmanager_binary"}
-    assert set(_PATHS) == {"data_dir", "evidence_dir", "sku_table", *programs}
+    folders = {"data_dir", "evidence_dir", "dcgm_bindings", "owner_records"}
+    assert set(_PATHS) == {"sku_table", "victoriametrics_ca_file", *folders, *programs}
 
 
 @pytest.mark.parametrize("name", _PATHS)

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.dcgm.cards import Scrape, ScrapedCard
+from collector.dcgm.mig_names import read_mig_name
+from domain.samples import FieldState
 from domain.series import (
     GPU_BUSY,
     GPU_ENERGY,
@@ -233,3 +235,102 @@ def test_a_sample_of_nobody_is_told(labels: dict[str, str], words: str) -> None:
     (row,) = found.refused
     assert row.line == 2
     assert words in row.reason
+
+
+def test_a7_two_jobs_on_a_card_have_its_value_once_and_both_are_named() -> None:
+    """A7: with two lines in the card's file each job has a full copy; a sum over them would be twice the card."""
+    copies = [line(GR, 0.6, hpc_job=job) for job in ("11", "12")]
+
+    itself = _card(*copies, *(line(USED, 900, hpc_job=job) for job in ("11", "12"))).itself
+
+    assert itself.values == {GPU_GR_ACTIVE: Fraction(6, 10), GPU_MEMORY_USED: 900 * MIB}
+    assert itself.jobs == {"11", "12"}
+
+
+def test_a7_a_blank_line_in_the_file_of_jobs_is_no_job() -> None:
+    """A7: the exporter makes a job without a name of it. It is the device's own line, whatever stands beside it."""
+    for blank in ("", " "):
+        copies = [f'{GR}{{gpu="0",UUID="GPU-1",hpc_job="{job}"}} 0.6' for job in (blank, "12")]
+        itself = _card(*copies).itself
+
+        assert itself.values == {GPU_GR_ACTIVE: Fraction(6, 10)}
+        assert itself.jobs == {"12"}
+
+
+def test_a7_jobs_of_mig_instances_are_those_of_each() -> None:
+    """A7: the file of an instance is called `<card>.<instance>`."""
+    card = _card(line(GR, 0.1, GPU_I_ID="1", hpc_job="11"), line(GR, 0.2, GPU_I_ID="2"))
+
+    assert [each.jobs for each in card.instances] == [{"11"}, frozenset()]
+
+
+def test_a10_a_pod_label_that_comes_and_goes_leaves_one_card() -> None:
+    """A10: dcgm-exporter 237 and 342: what a card says is one series, whoever is on it."""
+    with_pod, without = _card(line(GR, 0.6, pod="p1", namespace="n")), _card(line(GR, 0.6))
+
+    assert with_pod.itself.values == without.itself.values
+    assert (with_pod.gpu_uuid, with_pod.itself.mig_uuid) == (without.gpu_uuid, without.itself.mig_uuid)
+
+
+def test_a11_cards_that_nobody_has_are_told_as_those_that_somebody_has() -> None:
+    """A11: dcgm-exporter 569: of four cards one was allocated, and three had lines without a pod."""
+    lines = [line(GR, 0.6, "GPU-0", 0, pod="p1", dra_claim_name="c")]
+    lines += [line(GR, 0, f"GPU-{number}", number) for number in (1, 2, 3)]
+
+    assert [card.gpu_uuid for card in _scrape(*lines).cards] == ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]
+
+
+def test_m7_the_old_name_of_an_instance_says_its_card_and_its_number() -> None:
+    """M7: drivers before 470, dcgm-exporter 105."""
+    (old,) = _card(line(GR, 0.5, "MIG-GPU-d/2/0")).instances
+    (new,) = _card(line(GR, 0.5, "GPU-d", GPU_I_ID="2")).instances
+
+    assert old.mig_uuid == new.mig_uuid == "MIG-GPU-d/2/0"
+    assert read_mig_name("MIG-GPU-d/2/1") == ("GPU-d", 2, 1)
+    assert read_mig_name("MIG-4e1a7c3e-5b07-5a1a-9e0f-7a2b5f0c9d11") is None, "no card and no number is in it"
+
+
+def test_m8_instances_are_known_by_card_and_number_also_where_no_pod_is_matched() -> None:
+    """M8: dcgm-exporter 272 joins pods by another key, and shows instances without one; they count all the same."""
+    card = _card(line(USED, 30, GPU_I_ID="2", pod=""), line(USED, 50, GPU_I_ID="3", pod="p"))
+
+    assert [(each.mig_uuid, each.values[GPU_MEMORY_USED] // MIB) for each in card.instances] == [
+        ("MIG-GPU-1/2/0", 30),
+        ("MIG-GPU-1/3/0", 50),
+    ]
+
+
+def test_m10_the_name_of_a_profile_decides_nothing() -> None:
+    """M10: dcgm-exporter 544 names the wrong one on an H100 NVL."""
+    wrong, right = (_card(line(GR, 0.5, GPU_I_ID="2", GPU_I_PROFILE=name)) for name in ("1g.10gb", "1g.12gb"))
+
+    assert wrong.instances[0].values == right.instances[0].values
+    assert wrong.instances[0].mig_uuid == right.instances[0].mig_uuid
+
+
+def test_r10_the_last_xid_is_a_value_and_no_event() -> None:
+    """R10: a second XID 31 leaves it as it is; dcgm-exporter 500."""
+    card = _card(line("DCGM_FI_DEV_XID_ERRORS", 31), line("DCGM_EXP_XID_ERRORS_COUNT", 2, xid="31"))
+
+    assert card.itself.values == {GPU_LAST_XID: 31}
+    assert card.itself.parts == {}
+
+
+def test_what_is_blank_says_why() -> None:
+    """Not supported is not the same as not yet, nor as not allowed."""
+    told = {TEMP: 2**63 - 14, USED: 2**63 - 13, GR: 140_737_488_355_328.0}
+
+    missing = _card(*(line(name, value) for name, value in told.items())).itself.missing
+
+    assert missing == {
+        GPU_TEMPERATURE: FieldState.UNSUPPORTED,
+        GPU_MEMORY_USED: FieldState.NO_PERMISSION,
+        GPU_GR_ACTIVE: FieldState.NOT_READY,
+    }
+
+
+def test_m1_a_card_with_instances_says_that_it_has_no_busy_rate() -> None:
+    """M1: GPU_UTIL of such a card is N/A, or 0 at 438 W."""
+    card = _card(line(UTIL, 0), line(GR, 0.9, GPU_I_ID="1"))
+
+    assert card.itself.missing[GPU_BUSY] is FieldState.UNSUPPORTED

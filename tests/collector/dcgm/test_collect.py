@@ -32,6 +32,7 @@ from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
+BINDINGS = Path(__file__).parents[2] / "fakes" / "dcgm_bindings"
 ENERGY, USED, SM = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_FB_USED", "DCGM_FI_PROF_SM_ACTIVE"
 
 
@@ -116,9 +117,12 @@ def test_the_command_collects_from_an_exporter(
         (["--dcgm", "http://me:se/cret@127.0.0.1:9400"], 2, "write a URL such as"),
         (["--dcgm", "http://127.0.0.1:9", "--node", "n"], 1, "cannot read the cards from 'http://127.0.0.1:9/metrics'"),
         (["--dcgm", "http://127.0.0.1:9", "--source", "simulator", "--world", "w"], 2, "leave out --source simulator"),
+        (["--dcgm-engine", "a b"], 2, "write a host such as 127.0.0.1:5555"),
+        (["--dcgm-engine", "127.0.0.1", "--node", "n"], 1, "cannot connect to 'tcp://127.0.0.1:5555'"),
+        (["--dcgm-engine", "127.0.0.1", "--dcgm", "http://127.0.0.1:9"], 2, "give --dcgm or --dcgm-engine"),
     ],
 )
-def test_an_exporter_that_cannot_be_used_is_one_line(
+def test_what_cannot_be_used_is_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -127,6 +131,7 @@ def test_an_exporter_that_cannot_be_used_is_one_line(
     words: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUTAB_DCGM_BINDINGS", str(BINDINGS))
 
     assert run(["collect", *arguments]) == code
 

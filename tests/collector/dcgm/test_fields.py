@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.dcgm.fields import ENERGY, FIELD_OF_NAME, FIELDS, MEMORY_USED, Scope
+from collector.dcgm.field import DcgmField, Scope
+from collector.dcgm.fields import CLOCK_EVENTS, ENERGY, FIELD_OF_NAME, FIELD_OF_NUMBER, FIELDS, MEMORY_USED
 from collector.ranges import is_measurable, is_possible
+from domain.samples import FieldState
 from domain.series import (
     GPU_BUSY,
     GPU_DRAM_ACTIVE,
@@ -26,7 +28,7 @@ from domain.series import (
 from domain.units import MIB
 
 DOCS = Path(__file__).parents[3] / "docs" / "dcgm.md"
-_ROW = re.compile(r"^\| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -66,64 +68,138 @@ _ROW = re.compile(r"^\| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
         ("dcgm_xid_errors DCGM_FI_DEV_XID_ERRORS DCGM_FI_DEV_XID_ERROR", GPU_LAST_XID, 31, 31),
     ],
 )
-def test_a_field_is_one_series_under_every_name_it_had(
+def test_r16_a_field_is_one_series_under_every_name_it_had(
     names: str, series: Series, written: float, value: int | Fraction
 ) -> None:
     for name in names.split():
         found = FIELD_OF_NAME[name.upper()]
         assert found.series is series
         assert found.exact(written) == value
-        assert isinstance(found.exact(written), int if series.whole else int | Fraction)
+        assert isinstance(found.exact(written), int if series.whole else int | Fraction), "R16"
+
+
+_NOT_READY, _UNSUPPORTED, _NO_PERMISSION = FieldState.NOT_READY, FieldState.UNSUPPORTED, FieldState.NO_PERMISSION
 
 
 @pytest.mark.parametrize(
-    "blank",
+    ("blank", "reason"),
     [
-        *(2**63 - 16 + reason for reason in range(4)),  # 64 bits: blank, not found, not supported, no permission
-        9_223_372_036_854_775_794,  # as the exporter's README prints it
-        2**63,
-        *(0x7FFFFFF0 + reason for reason in range(4)),
-        0x7FFFFFFF,
-        140_737_488_355_328.0,
-        140_737_488_355_331.0,
-        140_737_488_355_328.0 * 100,  # as slurm-job-exporter 30 has it
-        9.223372036854776e18,
+        *((2**63 - 16 + above, reason) for above, reason in ((0, _NOT_READY), (1, _NOT_READY))),
+        (2**63 - 14, _UNSUPPORTED),
+        (9_223_372_036_854_775_794, _UNSUPPORTED),  # as the exporter's README prints it
+        (2**63 - 13, _NO_PERMISSION),
+        (2**63, _NOT_READY),
+        (0x7FFFFFF0, _NOT_READY),
+        (0x7FFFFFF1, _NOT_READY),
+        (0x7FFFFFF2, _UNSUPPORTED),
+        (0x7FFFFFF3, _NO_PERMISSION),
+        (0x7FFFFFFF, _NOT_READY),
+        (140_737_488_355_328.0, _NOT_READY),
+        (140_737_488_355_330.0, _UNSUPPORTED),
+        (140_737_488_355_331.0, _NO_PERMISSION),
+        (140_737_488_355_328.0 * 100, _NOT_READY),  # as slurm-job-exporter 30 has it
+        (9.223372036854776e18, _NOT_READY),
     ],
 )
-def test_a_blank_is_no_value_whatever_its_reason(blank: float) -> None:
-    """By `>=`: the exporter's own filter tests for equality with those that it knew (gpu-monitoring-tools 152)."""
+def test_r2_a_blank_is_no_value_and_says_why(blank: float, reason: FieldState) -> None:
+    """R2, by `>=`: the exporter's own filter tests for equality with those that it knew (gpu-monitoring-tools 152)."""
     for field in FIELDS:
-        if not (field.is_long and blank < 2**47):
-            assert field.exact(blank) is None, field.names
+        if not (field.is_long and isinstance(blank, int) and blank < 2**47):
+            assert field.exact(blank) is reason, field.names
+
+
+def test_r2_a_counter_of_64_bits_passes_through_the_blanks_of_smaller_types() -> None:
+    """R2: the SMs of a card count 2^47 cycles in ten minutes, and DCGM's blank of such a field is one of 64 bits."""
+    for number in (1084, 1085, 1091, 1092, 1201, 1203):
+        assert FIELD_OF_NUMBER[number].exact(2**47) == 2**47
+        assert FIELD_OF_NUMBER[number].exact(2**63 - 14) is _UNSUPPORTED
+        assert FIELD_OF_NUMBER[number].exact(2.0**47 + 2) is _UNSUPPORTED, "a double's blank has a decimal point"
+
+
+def test_r5_a_0_of_what_is_never_0_is_no_value() -> None:
+    """R5: an L4 has no sensor in its memory, and DCGM says 0 degrees; dcgm-exporter 700 has more of the kind."""
+    assert FIELD_OF_NAME["DCGM_FI_DEV_MEMORY_TEMP"].exact(0) is _UNSUPPORTED
+    assert FIELD_OF_NAME["DCGM_FI_DEV_MEMORY_TEMP_CELSIUS"].exact(58) == 58
+    assert FIELD_OF_NAME["DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"].exact(0) == 0
+
+
+def test_clock_events_are_one_field_of_bits() -> None:
+    told = dict(CLOCK_EVENTS.parts(0x4 | 0x20 | 0x8000))
+
+    assert {reason for reason, is_active in told.items() if is_active} == {"sw_power_cap", "sw_thermal_slowdown"}
+    assert len(told) == 9, "each reason that is not there is told as 0"
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "part", "value"),
+    [
+        ("DCGM_FI_DEV_POWER_VIOLATION", 1_500_000_000, "sw_power_cap", Fraction(3, 2)),
+        ("dcgm_thermal_violation", 250_000_000, "thermal", Fraction(1, 4)),
+        ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", 2, "uncorrectable", 2),
+        ("DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL", 3, "correctable", 3),
+        ("DCGM_FI_DEV_NVLINK_TX_BYTES_TOTAL", 10, "all", 10),
+    ],
+)
+def test_a_field_may_be_one_part_of_a_series(name: str, written: int, part: str, value: int | Fraction) -> None:
+    field = FIELD_OF_NAME[name.upper()]
+    exact = field.exact(written)
+
+    assert not isinstance(exact, FieldState)
+    assert list(field.parts(exact)) == [(part, value)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+        "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL",
+        "DCGM_FI_PROF_PCIE_TX_BYTES",
+        "DCGM_FI_PROF_NVLINK_RX_BYTES",
+        "DCGM_EXP_XID_ERRORS_COUNT",
+        "DCGM_EXP_CLOCK_EVENTS_COUNT",
+    ],
+)
+def test_r15_a_rate_is_no_total_and_a_sliding_window_no_counter(name: str) -> None:
+    """R15: one name has one meaning. R10: a count in a window counts no event once."""
+    assert name not in FIELD_OF_NAME
 
 
 def test_a_long_counter_passes_through_the_blanks_of_32_bits() -> None:
     """A card is at 2,147,483.632 J once in its life: after three hours at 200 W."""
     assert ENERGY.exact(0x7FFFFFF0) == Fraction(0x7FFFFFF0, 1_000)
-    assert MEMORY_USED.exact(0x7FFFFFF0) is None
+    assert MEMORY_USED.exact(0x7FFFFFF0) is FieldState.NOT_READY
 
 
 @pytest.mark.parametrize("garbage", [808_334_905, 4_294_967_295, -1])
-def test_garbage_is_no_blank_so_that_it_is_counted(garbage: int) -> None:
-    """GPU_UTIL of dcgm-exporter 418 and DCGM 199, among 176,000 good values."""
+def test_r1_garbage_is_no_blank_so_that_it_is_counted(garbage: int) -> None:
+    """R1: GPU_UTIL of dcgm-exporter 418 and DCGM 199, among 176,000 good values."""
     exact = FIELD_OF_NAME["DCGM_FI_DEV_GPU_UTIL"].exact(garbage)
 
-    assert exact is not None
+    assert not isinstance(exact, FieldState)
     assert not is_possible(GPU_BUSY, float(exact))
 
 
 def test_every_series_has_a_range_and_no_name_means_two_things() -> None:
     assert all(field.series is None or is_measurable(field.series) for field in FIELDS)
     assert len(FIELD_OF_NAME) == sum(len(field.names) for field in FIELDS)
+    assert len(FIELD_OF_NUMBER) == len(FIELDS)
+    told = [(field.series, field.part) for field in FIELDS if field.series is not None]
+    assert len(set(told)) == len(told), "no two fields are one series"
     assert all(name == name.upper() for name in FIELD_OF_NAME)
 
 
 def test_the_documents_table_is_that_of_the_code() -> None:
-    rows = [row for row in _ROW.findall(DOCS.read_text("utf-8")) if row[0].startswith("`")]
-    written = {tuple(re.findall(r"`(\w+)`", names)): (series, scope) for names, series, scope in rows}
+    rows = [row for row in _ROW.findall(DOCS.read_text("utf-8")) if row[0].isdigit()]
+    written = {int(number): (tuple(re.findall(r"`(\w+)`", names)), told, scope) for number, names, told, scope in rows}
     scopes = {Scope.ANY: "card, MIG instance", Scope.CARD: "card", Scope.CARD_WITHOUT_MIG: "card without MIG"}
 
-    assert written == {
-        field.names: (f"`{field.series.name}`" if field.series else "part of a total", scopes[field.scope])
-        for field in FIELDS
-    }
+    assert written == {field.number: (field.names, _told(field), scopes[field.scope]) for field in FIELDS}
+
+
+def _told(field: DcgmField) -> str:
+    """The series of a field as the document writes it, with its part."""
+    if field.series is None:
+        return "part of a total"
+    if field.part is not None:
+        return f'`{field.series.name}{{{field.series.part}="{field.part}"}}`'
+    return f"`{field.series.name}` by `{field.series.part}`" if field.bits else f"`{field.series.name}`"

@@ -2,6 +2,8 @@
 
 import pytest
 
+from domain.samples import FieldState
+from domain.series import GPU_MEMORY_TEMPERATURE
 from domain.units import MIB
 from tests.collector.dcgm_pages import REAL_PAGES, read_page
 
@@ -14,6 +16,10 @@ _TENSOR, _DRAM, _XID = "gpu_tensor_active_ratio", "gpu_dram_active_ratio", "gpu_
 _TOTAL, _RESERVED, _USED = "gpu_memory_total_bytes", "gpu_memory_reserved_bytes", "gpu_memory_used_bytes"
 _POWER, _ENERGY, _TEMP = "gpu_power_watts", "gpu_energy_joules_total", "gpu_temperature_celsius"
 _SM_CLOCK, _MEMORY_CLOCK = "gpu_sm_clock_hertz", "gpu_memory_clock_hertz"
+_MEMORY_BUSY, _ENC, _DEC = "gpu_memory_busy_ratio", "gpu_encoder_busy_ratio", "gpu_decoder_busy_ratio"
+_FP64, _FP32, _FP16 = "gpu_fp64_active_ratio", "gpu_fp32_active_ratio", "gpu_fp16_active_ratio"
+_REMAP_FAILED = "gpu_row_remap_failed"
+_CORRECTABLE, _UNCORRECTABLE = "gpu_remapped_rows/correctable", "gpu_remapped_rows/uncorrectable"
 
 # Page -> card, or MIG instance -> what it says; the last parts of the UUIDs.
 EXPECTED: dict[str, dict[str, Said]] = {
@@ -41,8 +47,8 @@ EXPECTED: dict[str, dict[str, Said]] = {
         "000000000000/3/0": {_USED: 10 * MIB},
         "000000000000/5/0": {_USED: 10 * MIB},
         "000000000000/6/0": {_USED: 10 * MIB},
-        "000000000001": {_USED: 2 * MIB},
-        "000000000002": {_USED: 2 * MIB},
+        "000000000001": {_USED: 2 * MIB, _REMAP_FAILED: 0},
+        "000000000002": {_USED: 2 * MIB, _REMAP_FAILED: 0},
     },
     "h100-mig-1g10gb-pods-partial": {f"000000000000/{number}/0": {_GR: 0} for number in (7, 8, 9)},
     "l4-full-driver580": {
@@ -59,6 +65,12 @@ EXPECTED: dict[str, dict[str, Said]] = {
             _GR: 0,
             _TENSOR: 0,
             _DRAM: 0,
+            _MEMORY_BUSY: 0,
+            _ENC: 0,
+            _DEC: 0,
+            _REMAP_FAILED: 0,
+            _CORRECTABLE: 0,
+            _UNCORRECTABLE: 0,
         }
     },
     "label_variants": {
@@ -68,10 +80,12 @@ EXPECTED: dict[str, dict[str, Said]] = {
         "d/1/0": {_GR: 0.381124},
         "e": {_GR: 0.714},
     },
-    "pod-labels-2020": {"000000000000": {_DRAM: 0.000001}},
+    "pod-labels-2020": {"000000000000": {_DRAM: 0.000001, _FP64: 0, _FP32: 0, _FP16: 0}},
     "readme-blank-sentinel": {"000000000000": {_SM_CLOCK: 139e6, _MEMORY_CLOCK: 405e6}},
     "rtx4090-after-prometheus-exported_pod": {"000000000000": {_TEMP: 40}},
-    "t4-2026-lowercase-hostname-pod": {"000000000000": {_UTIL: 0, _USED: 0, _TEMP: 43, _POWER: 15.507}},
+    "t4-2026-lowercase-hostname-pod": {
+        "000000000000": {_UTIL: 0, _USED: 0, _TEMP: 43, _POWER: 15.507, _ENC: 0, _DEC: 0}
+    },
     "t4_loaded_real": {
         "00000000000a": {
             _SM_CLOCK: 660e6,
@@ -79,6 +93,7 @@ EXPECTED: dict[str, dict[str, Said]] = {
             _POWER: 68.244,
             _ENERGY: 15_152_422.938,
             _UTIL: 0.91,
+            _MEMORY_BUSY: 0.73,
             _TOTAL: 15_358 * MIB,
             _USED: 5_120 * MIB,
             _RESERVED: 447 * MIB,
@@ -100,7 +115,12 @@ def test_a_page_says_what_it_says(name: str) -> None:
 
     said = {
         (each.mig_uuid or card.gpu_uuid).rpartition("-")[2]: {
-            series.name: float(value) for series, value in each.values.items()
+            **{series.name: float(value) for series, value in each.values.items()},
+            **{
+                f"{series.name}/{part}": float(told)
+                for series in each.parts
+                for part, told in each.parts[series].items()
+            },
         }
         for card in found.cards
         for each in (card.itself, *card.instances)
@@ -108,6 +128,22 @@ def test_a_page_says_what_it_says(name: str) -> None:
     }
     assert said == EXPECTED[name]
     assert not any(each.garbled for card in found.cards for each in (card.itself, *card.instances))
+
+
+@pytest.mark.parametrize("name", ["l4-full-driver580", "readme-blank-sentinel", "t4_loaded_real"])
+def test_r5_memory_without_a_sensor_is_not_0_degrees_warm(name: str) -> None:
+    """R5: of a 0 nobody can tell from one line whether it was measured; memory is never that cold."""
+    (card,) = read_page(REAL_PAGES[name].read_text("utf-8")).cards
+
+    assert GPU_MEMORY_TEMPERATURE not in card.itself.values
+    assert card.itself.missing[GPU_MEMORY_TEMPERATURE] is FieldState.UNSUPPORTED
+
+
+def test_r10_a_count_of_xids_in_a_window_counts_no_event() -> None:
+    """R10: the same XID is in it for as long as the window reaches back, and then it is not."""
+    found = read_page(REAL_PAGES["xid-count-window"].read_text("utf-8"))
+
+    assert (found.cards, found.refused) == ((), ())
 
 
 def test_the_only_lines_that_are_refused_are_the_exporters_own_faults() -> None:

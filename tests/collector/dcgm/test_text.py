@@ -51,7 +51,7 @@ def test_words_where_a_number_belongs_cost_that_line_only(words: str) -> None:
 
 
 def test_words_in_a_field_that_nobody_looks_for_are_told_and_its_numbers_are_not() -> None:
-    lines = [line("DCGM_FI_DEV_VGPU_PER_PROCESS_UTILIZATION", "ERROR"), line("DCGM_FI_DEV_DEC_UTIL", 4)]
+    lines = [line("DCGM_FI_DEV_VGPU_PER_PROCESS_UTILIZATION", "ERROR"), line("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", 4)]
 
     (bad,) = read_samples("\n".join(lines))
 
@@ -64,14 +64,37 @@ def test_what_no_field_is_called_does_not_steer_the_terminal_that_it_is_told_on(
     assert bad.problem == "?[31mDCGM?: 'ERROR' is no number"
 
 
-@pytest.mark.parametrize("pod", ['a"b', 'a",b="c', "a\\", 'a"}', "a\\x"])
-def test_labels_that_are_not_escaped_cost_their_line_or_their_text_and_nothing_else(pod: str) -> None:
-    """dcgm-exporter writes labels as they are: a pod's label with a quote makes its line unreadable."""
+@pytest.mark.parametrize("pod", ['team "a"\\b', 'a"b', "a\\", 'a"}', "a\\x", 'a" , "b', "{", 'say: "no", he said', ""])
+def test_r17_labels_that_are_not_escaped_are_read_as_they_are(pod: str) -> None:
+    """R17: dcgm-exporter writes labels as they are, so that a quote or a backslash in one makes no valid line."""
+    found = read_samples(f"{line(USED, 1, pod=pod, namespace='n')}\n{line(USED, 3)}\n")
+
+    assert [(sample.line, sample.value, sample.problem) for sample in found] == [(1, 1, None), (2, 3, None)]
+    assert found[0].labels.get("pod", "") == pod
+    assert (found[0].labels["UUID"], found[0].labels["namespace"]) == ("GPU-1", "n")
+
+
+def test_r17_labels_that_are_escaped_are_read_back_equal() -> None:
+    """R17: behind a Prometheus they are."""
+    (sample,) = read_samples(line(USED, 1, pod=r"team \"a\"\\b\n"))
+
+    assert sample.labels["pod"] == 'team "a"\\b\n'
+
+
+@pytest.mark.parametrize("pod", ['a",UUID="GPU-evil', 'a",pod="b', '"",pod="'])
+def test_r17_a_line_in_which_a_label_stands_twice_is_lost_and_told(pod: str) -> None:
+    """R17: which of the two it is cannot be told; the lines beside it are read."""
     found = read_samples(f"{line(USED, 1, pod=pod)}\n{line(USED, 3)}\n")
 
-    assert [sample.line for sample in found] == [1, 2]
-    assert found[1].value == 3
-    assert found[0].value == 1 or (found[0].problem is not None and USED in found[0].problem)
+    assert [(sample.line, sample.value) for sample in found] == [(1, None), (2, 3)]
+    assert found[0].problem == f"{USED}: no labels, value and time can be read"
+
+
+def test_whole_numbers_are_exact_however_large() -> None:
+    """As a float, a blank of 64 bits would lose the digits that say why it is one."""
+    (sample,) = read_samples(line(USED, 2**63 - 14))
+
+    assert sample.value == 2**63 - 14
 
 
 @pytest.mark.parametrize("stamp", ["words", "1e999", "1_000"])

@@ -71,7 +71,7 @@ def test_damage_that_is_met_while_reading_ends_the_sender_and_is_no_store_that_i
     """Its thread hands that on to the process, which ends with the line. Waiting would not mend it."""
     queue = BatchQueue(path, SIZE)
     # Another body under the key: what SQLite itself cannot see.
-    queue._connection.execute("UPDATE batches SET body = x'00ff' WHERE second_s = ?", (SECOND_S,))
+    queue._file.execute("UPDATE batches SET body = x'00ff' WHERE second_s = ?", (SECOND_S,))
 
     with pytest.raises(QueueDamagedError, match=REMEDY):
         queue.pending(SIZE)
@@ -87,7 +87,7 @@ def test_damage_that_is_met_while_writing_is_no_full_disk(path: Path) -> None:
     page = _root_page(path, "batches")
     queue = BatchQueue(path, SIZE)
     _overwrite(path, page, 200)
-    queue._connection.execute("PRAGMA shrink_memory")
+    queue._file.execute("PRAGMA shrink_memory")
 
     with pytest.raises(QueueDamagedError, match=REMEDY):
         queue.put(SECOND_S + 200, noise(3_000), 0)
@@ -102,9 +102,9 @@ def test_damage_that_a_report_meets_is_no_unreadable_inventory(path: Path) -> No
         service = NodeService("http://nobody", "node-1", "token", client)
         reporter = InventoryReporter(ScriptedSource((), lambda _uuid, _second: []), "node-1", queue, clock, service)
         # What is in the journal is read from there.
-        queue._connection.execute("PRAGMA wal_checkpoint")
+        queue._file.execute("PRAGMA wal_checkpoint")
         _overwrite(path, page, 200)
-        queue._connection.execute("PRAGMA shrink_memory")
+        queue._file.execute("PRAGMA shrink_memory")
         clock.advance_us(60 * MICROSECONDS)
         with pytest.raises(QueueDamagedError, match=REMEDY):
             reporter._look_again()

@@ -14,17 +14,17 @@ from collector.delivery.reporter import InventoryReporter
 from collector.source import ScriptedSource
 from domain.clock import FrozenClock
 from domain.inventory import Device
-from tests.collector.seconds import NOW_US, SECOND_S, SIZE, body_of, noise, put_all, waiting
+from tests.collector.seconds import NOW_US, SECOND_S, SIZE, body_of, noise, put_all, refuse_oldest, waiting
 
 
 def _fail(queue: BatchQueue, *, is_failing: bool) -> None:
     """Let the disk take nothing, or everything again."""
-    queue._connection.execute(f"PRAGMA query_only = {int(is_failing)}")
+    queue._file.execute(f"PRAGMA query_only = {int(is_failing)}")
 
 
 def _rows(queue: BatchQueue) -> dict[int, int]:
     """What the file has: second -> bytes."""
-    return dict(queue._connection.execute("SELECT second_s, length(body) FROM batches").fetchall())
+    return dict(queue._file.execute("SELECT second_s, length(body) FROM batches").fetchall())
 
 
 def test_rows_that_were_given_up_while_the_disk_failed_are_gone_when_it_takes_something_again(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_rows_that_were_given_up_while_the_disk_failed_are_gone_when_it_takes_so
 def test_a_second_that_was_refused_while_the_disk_failed_does_not_come_back(queue: BatchQueue, tmp_path: Path) -> None:
     put_all(queue, range(SECOND_S, SECOND_S + 3))
     _fail(queue, is_failing=True)
-    queue.refuse(queue.pending(1)[0], "unusable")
+    refuse_oldest(queue)
     _fail(queue, is_failing=False)
     queue.put(SECOND_S + 3, body_of(SECOND_S + 3), 0)
     queue.close()
@@ -176,9 +176,7 @@ def test_the_file_catches_up_with_memory_whatever_happened_while_the_disk_failed
                 queue.delivered(some, NOW_US)
                 taken.update(some)
             elif kind == "refuse" and len(queue):
-                (batch,) = queue.pending(1)
-                queue.refuse(batch, "unusable")
-                refused.add(batch.second_s)
+                refused.add(refuse_oldest(queue))
             elif kind == "again":
                 queue.send_again()
             elif kind == "disk":

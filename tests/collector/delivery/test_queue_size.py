@@ -6,8 +6,8 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from collector.delivery.queue import Batch, BatchQueue
-from tests.collector.seconds import NOW_US, SECOND_S, SIZE, body_of, noise, put_all, waiting
+from collector.delivery.queue import BatchQueue
+from tests.collector.seconds import NOW_US, SECOND_S, SIZE, body_of, noise, put_all, refuse_oldest, waiting
 
 
 def test_a_full_queue_drops_its_oldest_seconds_and_counts_them_as_holes(tmp_path: Path) -> None:
@@ -45,8 +45,8 @@ def test_on_a_full_disk_the_newest_seconds_wait_in_memory_and_the_rest_are_holes
     """A page limit makes SQLite itself say "database or disk is full"."""
     queue = BatchQueue(tmp_path / "queue.db", SIZE)
     put_all(queue, range(SECOND_S, SECOND_S + 2))
-    pages = queue._connection.execute("PRAGMA page_count").fetchone()[0]
-    queue._connection.execute(f"PRAGMA max_page_count = {pages}")
+    pages = queue._file.execute("PRAGMA page_count").fetchone()[0]
+    queue._file.execute(f"PRAGMA max_page_count = {pages}")
 
     with capture_logs() as logs:
         for second_s in range(SECOND_S + 2, SECOND_S + 102):
@@ -58,7 +58,7 @@ def test_on_a_full_disk_the_newest_seconds_wait_in_memory_and_the_rest_are_holes
     queue.delivered(waiting(queue)[:10], NOW_US)
     assert waiting(queue) == list(range(SECOND_S + 50, SECOND_S + 102))
 
-    queue._connection.execute("PRAGMA max_page_count = 1000000")
+    queue._file.execute("PRAGMA max_page_count = 1000000")
     queue.put(SECOND_S + 102, body_of(SECOND_S + 102), 0)
     queue.close()
 
@@ -73,7 +73,7 @@ def test_a_store_that_refuses_everything_does_not_fill_the_disk(tmp_path: Path) 
     queue = BatchQueue(tmp_path / "queue.db", 10_000)
     for second_s in range(SECOND_S, SECOND_S + 100):
         queue.put(second_s, noise(1_000), 0)
-        queue.refuse(queue.pending(1)[0], "unusable")
+        refuse_oldest(queue)
 
     assert (queue.refused, queue.holes, len(queue)) == (100, 0, 0)
     for second_s in range(SECOND_S + 100, SECOND_S + 105):
@@ -106,7 +106,8 @@ def test_of_what_is_refused_the_newest_hour_is_kept(queue: BatchQueue, tmp_path:
     queue = BatchQueue(tmp_path / "queue.db", SIZE)
 
     for second_s in range(SECOND_S + 3_600, SECOND_S + 3_605):
-        queue.refuse(Batch(second_s, b"x"), "unusable")
+        put_all(queue, range(second_s, second_s + 1))
+        refuse_oldest(queue)
 
     queue.close()
     with closing(sqlite3.connect(tmp_path / "queue.db")) as connection, connection:

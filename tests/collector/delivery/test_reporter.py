@@ -18,6 +18,7 @@ from collector.source import ScriptedSource
 from domain.clock import FrozenClock
 from domain.errors import UnavailableError
 from domain.inventory import Device
+from tests.collector.patience import wait_until
 from tests.fakes.clock import SettableClock
 
 START_S = 1_700_000_000
@@ -189,3 +190,23 @@ def test_a_heartbeat_measures_the_skew_and_forgets_it_while_the_service_is_away(
     assert heartbeat.skew_us is None
     assert [log["event"] for log in logs] == ["heartbeat_failed"]
     assert allocator.beats == 1
+
+
+def test_a_change_that_the_source_knows_of_is_reported_without_delay(
+    source: ScriptedSource, queue: BatchQueue, clock: FrozenClock, allocator: Allocator, service: NodeService
+) -> None:
+    """On a clock that stands still the look of every 5 s never comes."""
+    changed, stop = threading.Event(), threading.Event()
+    reporter = InventoryReporter(source, "node-1", queue, clock, service, changed)
+    thread = threading.Thread(target=reporter.run, args=(stop,))
+    thread.start()
+    try:
+        wait_until(lambda: len(allocator.bodies) == 1)
+        source.devices = DEVICES[1:]
+        changed.set()
+        wait_until(lambda: len(allocator.bodies) == 2)
+    finally:
+        stop.set()
+        thread.join()
+    assert reporter.devices == DEVICES[1:]
+    assert not changed.is_set()

@@ -66,7 +66,13 @@ def test_a_store_is_checked_once_and_an_outage_then_is_only_an_outage(queue: Bat
         assert sender.deliver()
 
     assert len(checks) == 1
-    assert [log["event"] for log in logs] == ["store_unavailable", "store_available"] * 2
+    assert [log["event"] for log in logs] == [
+        "store_unavailable",
+        "store_available",
+        "store_unavailable",
+        "store_restarted",
+        "store_available",
+    ]
     assert stored_seconds(own_store.url, "node-1", range(START_S, START_S + 100)) == list(range(START_S, START_S + 10))
 
 
@@ -153,8 +159,8 @@ def test_a_second_that_the_store_calls_unusable_is_set_aside_and_the_others_arri
     good = [b"good %d\n" % s for s in range(START_S, START_S + 5) if s != START_S + 2]
     assert [body for body in taken if body.startswith(b"good")] == good
     assert len(queue) == 0
-    assert queue.refused == 1
+    assert (queue.refused, queue.quarantined) == (1, 1)
     assert queue.complete_until_s == START_S + 5
-    assert [(log["event"], log["second_s"]) for log in logs] == [("second_refused", START_S + 2)]
+    assert [(log["event"], log["second_s"]) for log in logs] == [("samples_quarantined", START_S + 2)]
     unusable = [body for status, body in picky_store.taken if status == 400]
     assert len(unusable) == 2, "once among the others, once alone, then never again"

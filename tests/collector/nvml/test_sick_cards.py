@@ -6,15 +6,14 @@ import pynvml
 import pytest
 from structlog.testing import capture_logs
 
-from collector.call_times import CallTimes
 from collector.nvml.source import NvmlSource
 from collector.source import SourceGoneError
-from domain.clock import SystemClock
 from domain.errors import UnavailableError
 from domain.units import MIB
 from tests.fakes.nvml.driver import FakeDriver
 
 Open = Callable[[], NvmlSource]
+New = Callable[..., NvmlSource]
 
 CALLS = ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMigMode"]
 CODES = [
@@ -51,44 +50,43 @@ def test_a_card_that_was_seen_stays_as_it_was(driver: FakeDriver, open_source: O
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_card_that_was_never_seen_is_left_out_until_it_answers(driver: FakeDriver, call: str, code: int) -> None:
+def test_a_card_that_was_never_seen_is_left_out_until_it_answers(
+    driver: FakeDriver, call: str, code: int, new_source: New
+) -> None:
     uuids = [driver.card(index) for index in range(3)]
     driver.fault(code, call, uuids[1])
-    source = NvmlSource(CallTimes(SystemClock()))
+    source = new_source()
 
     with capture_logs() as logs:
         for _ in range(3):
             assert [device.uuid for device in source.inventory()] == [uuids[0], uuids[2]]
     assert [(log["event"], log["index"], log["unseen_cards"]) for log in logs] == [("card_left_out", 1, 1)]
-    assert logs[0]["reason"].startswith("cannot read the inventory")
+    assert logs[0]["reason"].startswith("cannot read the card")
 
     driver.fault(0)
     assert [device.uuid for device in source.inventory()] == uuids
-    source.close()
 
 
-def test_several_sick_cards_are_counted(driver: FakeDriver) -> None:
+def test_several_sick_cards_are_counted(driver: FakeDriver, new_source: New) -> None:
     uuids = [driver.card(index) for index in range(4)]
     for uuid in uuids[1:3]:
         driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetUUID", uuid)
-    source = NvmlSource(CallTimes(SystemClock()))
+    source = new_source()
 
     with capture_logs() as logs:
         assert [device.index for device in source.inventory()] == [0, 3]
     assert [log["unseen_cards"] for log in logs] == [1, 2]
-    source.close()
 
 
-def test_a_node_whose_every_card_is_sick_from_the_start_is_an_error(driver: FakeDriver) -> None:
+def test_a_node_whose_every_card_is_sick_from_the_start_is_an_error(driver: FakeDriver, new_source: New) -> None:
     """A collector that beats without a card would have everything billed on record."""
     driver.card(0)
     driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetUUID")
-    source = NvmlSource(CallTimes(SystemClock()))
+    source = new_source()
 
-    with pytest.raises(UnavailableError, match="cannot read the inventory of the NVIDIA driver") as raised:
+    with pytest.raises(UnavailableError, match="cannot read the card") as raised:
         source.inventory()
     assert not isinstance(raised.value, SourceGoneError)
-    source.close()
 
 
 def _mig_cards(driver: FakeDriver) -> list[str]:
@@ -124,12 +122,12 @@ def test_a_card_in_mig_mode_that_fails_to_answer_keeps_its_instances(
     assert len(before[1].instances) == 1
 
 
-def test_an_instance_of_a_profile_that_cannot_be_told_costs_its_card_alone(driver: FakeDriver) -> None:
+def test_an_instance_of_a_profile_that_cannot_be_told_costs_its_card_alone(driver: FakeDriver, new_source: New) -> None:
     uuids = _mig_cards(driver)
-    driver.instance(1, 1, "", gi_id=9, start=1, size=1, sms=16, memory_mib=9_984, total=MIB)
-    source = NvmlSource(CallTimes(SystemClock()))
+    driver.instance(1, 1, "", gi_id=9, start=1, size=1, sms=16, memory_mib=9_984, gi_slices=0)
+    source = new_source()
 
     with capture_logs() as logs:
         assert [device.uuid for device in source.inventory()] == uuids[:1]
-    assert "cannot tell the profile of the MIG instance" in logs[0]["reason"]
-    source.close()
+    (left_out,) = [log for log in logs if log["event"] == "card_left_out"]
+    assert "cannot tell the profile of the MIG instance" in left_out["reason"]

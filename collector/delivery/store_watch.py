@@ -1,0 +1,79 @@
+"""What a store says of itself, asked every few seconds: whether it was started since, and what it keeps."""
+
+import math
+
+import structlog
+
+from collector.delivery.queue import BatchQueue
+from domain.clock import MICROSECONDS, Clock
+from domain.errors import InputError
+from victoriametrics.push import Pusher, ServerState
+
+# A twelfth of the minute for which the queue keeps what was delivered, since the store may have lost it.
+_LOOK_SECONDS = 5.0
+_HOUR_SECONDS = 3_600
+
+log = structlog.get_logger()
+
+
+class StoreWatch:
+    """One store, looked at by one collector; of its thread alone, but for `skew_s`."""
+
+    def __init__(self, node: str, queue: BatchQueue, pusher: Pusher, clock: Clock) -> None:
+        self._node = node
+        self._queue = queue
+        self._pusher = pusher
+        self._clock = clock
+        self._store: ServerState | None = None
+        self._next_look_s = -math.inf
+        self.skew_s: float | None = None
+        """How far the store's clock is ahead at least, negative where it is behind; None before it was asked.
+
+        It tells whole seconds, so less than one apart is mostly 0: nothing is said that its answer does not prove.
+        """
+
+    def look_soon(self) -> None:
+        """Ask again before anything more is sent: the store may be another since."""
+        self._next_look_s = -math.inf
+
+    def look(self) -> tuple[ServerState, bool]:
+        """The store as it is, or was a few seconds ago; and whether it was asked just now.
+
+        Then all that the queue calls delivered was taken by the process that answered, or is on its disk: one that
+        was started since it was last asked may have lost what it took of late, which waits again. A store that is
+        killed and back before the next push is not missed: the client opens the connection again and says nothing.
+        That a connection is new would prove less: a proxy keeps its own, and the store closes each of ours after two
+        minutes. One that a collector asks for the first time may have been killed while no collector ran. Starts
+        within one second look like one.
+
+        Raises InputError where the store would drop what is sampled now.
+        """
+        now_s = self._clock.now_us() // MICROSECONDS
+        store = self._store
+        is_due = store is None or now_s not in store.kept_s or self._clock.monotonic_s() >= self._next_look_s
+        if store is None or is_due:
+            store = self._ask()
+        if now_s in store.kept_s:
+            return store, is_due
+        hours = round((now_s - store.now_s) / _HOUR_SECONDS)
+        where = "ahead of" if hours > 0 else "behind"
+        raise InputError(
+            f"cannot send samples of {self._node!r}: its clock is {abs(hours)} h {where} that of the store, which "
+            "would drop them; set the node's clock, or the store's"
+        )
+
+    def _ask(self) -> ServerState:
+        asked_us = self._clock.now_us()
+        store = self._pusher.state()
+        answered_us = self._clock.now_us()
+        # It answered at a moment of the second that it tells, which lay between these two by our clock.
+        least_s = store.now_s - answered_us / MICROSECONDS
+        most_s = store.now_s + 1 - asked_us / MICROSECONDS
+        self.skew_s = max(least_s, 0.0) + min(most_s, 0.0)
+        if self._store is None or store.started_s != self._store.started_s:
+            again = self._queue.send_again()
+            if self._store is not None:
+                log.warning("store_restarted", node=self._node, sent_again_seconds=again)
+        self._store = store
+        self._next_look_s = self._clock.monotonic_s() + _LOOK_SECONDS
+        return store

@@ -1,0 +1,149 @@
+"""What a node remembers over restarts: the cards it has had, MIG instances by generation, and XID counts.
+
+One JSON file per node, replaced as a whole. Without it a collector that starts while the driver is gone, or a card
+lost, could not say what is missing.
+"""
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from domain.errors import UnavailableError
+from domain.inventory import Device
+
+_FORMAT = 1
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOut:
+    """A number of a GPU instance as it was last seen to be given out: how often by then, and to what.
+
+    `to` names what would make it another instance: UUID, profile, place and compute instances. `is_there` is False
+    once it was missed.
+    """
+
+    generation: int
+    to: str
+    is_there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """All of it. `boot` is the kernel's id of the boot in which it was written; MIG instances do not survive one.
+
+    `instances` are by card and number, `xids` count the events by card and code.
+    """
+
+    boot: str = ""
+    devices: tuple[Device, ...] = ()
+    instances: dict[str, dict[int, GivenOut]] = field(default_factory=dict)
+    xids: dict[str, dict[str, int]] = field(default_factory=dict)
+    format: int = _FORMAT
+
+
+_FILE = TypeAdapter(Remembered)
+
+
+def node_state_path(data_dir: Path, node: str) -> Path:
+    """Where the memory of that node lies."""
+    return data_dir / f"node-{quote(node, safe='')}.json"
+
+
+class NodeState:
+    """The memory of one node; safe to use from several threads. Nothing is on disk before `save`."""
+
+    def __init__(self, path: Path | None, boot: str = "") -> None:
+        """Reads the file, where there is one; `path` None keeps nothing. `boot` is the kernel's id of this boot.
+
+        A file that is damaged is said, set aside as `<path>.damaged`, and begun anew. Raises UnavailableError for one
+        that may not be read.
+        """
+        self._path = path
+        self._lock = threading.Lock()
+        self._is_failing = False
+        found = None if path is None else _read(path)
+        self._saved = found or Remembered(boot)
+        self._now = self._saved
+        if found is not None and found.boot != boot:
+            gone = {
+                card: {number: replace(each, is_there=False) for number, each in numbers.items()}
+                for card, numbers in found.instances.items()
+            }
+            self._now = replace(found, boot=boot, instances=gone)
+
+    @property
+    def remembered(self) -> Remembered:
+        """What is known now."""
+        return self._now
+
+    def keep(self, **parts: Any) -> None:
+        """Remember other parts than before, by their names in `Remembered`."""
+        with self._lock:
+            self._now = replace(self._now, **parts)
+
+    def save(self) -> None:
+        """Write what has changed since; where the disk takes nothing this is said once, and tried again next time."""
+        now = self._now
+        if self._path is None or now == self._saved:
+            return
+        try:
+            _write(self._path, _FILE.dump_json(now, indent=1))
+        except OSError as error:
+            if not self._is_failing:
+                remedy = "free the disk, or set 'data_dir'"
+                log.error("node_state_not_written", path=str(self._path), error=str(error), remedy=remedy)
+            self._is_failing = True
+            return
+        self._saved = now
+        self._is_failing = False
+
+
+def _read(path: Path) -> Remembered | None:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnavailableError(
+            f"cannot read {str(path)!r}: {error.strerror}; make the collector's user own it"
+        ) from error
+    try:
+        found = _FILE.validate_json(text, strict=True)
+        if found.format != _FORMAT:
+            raise ValueError(f"its format is {found.format}, this gputab knows {_FORMAT}")
+    except (ValidationError, ValueError) as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        with suppress(OSError):
+            path.replace(aside)
+        reason = _first_line(error)
+        remedy = "nothing, unless a card is missing now: it is not expected any more"
+        log.error("node_state_damaged", path=str(path), reason=reason, set_aside=str(aside), remedy=remedy)
+        return None
+    return found
+
+
+def _first_line(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error)
+
+
+def _write(path: Path, text: bytes) -> None:
+    """Replace the file as a whole, so that whoever is killed leaves the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    with new.open("wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)

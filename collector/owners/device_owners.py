@@ -1,0 +1,131 @@
+"""The owners of one device in a reading: what of it can be told, how, and why not the rest.
+
+basis of compute    when
+process_samples     the driver samples what each process uses of the SMs (of no card in MIG mode)
+sole_owner          it does not, and all processes on the device are one owner's, or nobody's
+sm_share            on a GPU instance with several owners: by the SMs of the compute instances that they run in
+
+Where none of them holds, compute by owner is missing, not 0. `at_least` as the basis of memory means that the driver
+does not say how much some process uses: its owner has that much more, and `unattributed` less.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from collector.owners.split import Claim, sole_owner, split_by_sms, split_compute, split_memory
+from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState, OwnerUse
+from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
+
+_LISTED = Basis("nvml", "process_list")
+_AT_LEAST = Basis("nvml", "at_least")
+_SAMPLED = Basis("nvml", "process_samples")
+_SOLE = Basis("nvml", "sole_owner")
+_BY_SMS = Basis("nvml", "sm_share")
+
+
+class Compute(NamedTuple):
+    """A device's busy ratio by owner, and on what basis; nothing, and why."""
+
+    by_owner: Mapping[str, float]
+    how: Basis | FieldState
+
+
+def compute_by_samples(
+    reading: DeviceReading, claims: Sequence[Claim], owners: Mapping[int, str], percents: Mapping[int, int] | FieldState
+) -> Compute:
+    """Of a card by what the driver samples of each process; see `split_compute`."""
+    ratio = reading.values.get(GPU_BUSY)
+    if ratio is None:
+        return Compute({}, reading.missing.get(GPU_BUSY, FieldState.UNSUPPORTED))
+    if percents is FieldState.UNSUPPORTED:
+        owner = sole_owner(claims, owners)
+        return Compute({}, percents) if owner is None else Compute({owner: ratio}, _SOLE)
+    if isinstance(percents, FieldState):
+        return Compute({}, percents)
+    return Compute(split_compute(ratio, percents, owners), _SAMPLED)
+
+
+def compute_by_sms(
+    reading: DeviceReading,
+    claims: Sequence[Claim],
+    owners: Mapping[int, str],
+    sms: Callable[[], Mapping[int, int] | FieldState],
+) -> Compute:
+    """Of a GPU instance, of whose processes the driver samples nothing; `sms` are those of its compute instances."""
+    ratio = reading.values.get(GPU_GR_ACTIVE)
+    if ratio is None:
+        return Compute({}, reading.missing.get(GPU_GR_ACTIVE, FieldState.UNSUPPORTED))
+    owner = sole_owner(claims, owners)
+    if owner is not None:
+        return Compute({owner: ratio}, _SOLE)
+    told = sms()
+    if isinstance(told, FieldState):
+        return Compute({}, told)
+    shares = split_by_sms(ratio, claims, owners, told)
+    return Compute({}, FieldState.UNSUPPORTED) if shares is None else Compute(shares, _BY_SMS)
+
+
+class DeviceOwners:
+    """The owners of one device, from second to second."""
+
+    def __init__(self) -> None:
+        self._missing = _Merged()
+        self._bases = _Merged()
+
+    def unknown(self, reading: DeviceReading, state: FieldState) -> DeviceReading:
+        """The reading without owners, and why."""
+        missing = self._missing.of(reading.missing, {OWNER_MEMORY: state, OWNER_COMPUTE: state})
+        return replace(reading, owners={}, missing=missing)
+
+    def told(
+        self, reading: DeviceReading, claims: Sequence[Claim], owners: Mapping[int, str], compute: Compute
+    ) -> DeviceReading:
+        """The reading with its owners, who sum to its used memory, and to the ratio that `compute` is of."""
+        used_bytes = reading.values.get(GPU_MEMORY_USED)
+        if used_bytes is None:
+            return self.unknown(reading, reading.missing.get(GPU_MEMORY_USED, FieldState.UNSUPPORTED))
+        untold = [claim.pid for claim in claims if claim.used_bytes is None]
+        if claims and len(untold) == len(claims):
+            return self.unknown(reading, FieldState.UNSUPPORTED)
+        memory = split_memory(int(used_bytes), claims, owners)
+        uses = _uses(memory, compute.by_owner, {owners[pid] for pid in untold if pid in owners})
+        bases: dict[Any, Basis] = {OWNER_MEMORY: _AT_LEAST if untold else _LISTED}
+        missing: dict[Any, FieldState] = {}
+        if isinstance(compute.how, Basis):
+            bases[OWNER_COMPUTE] = compute.how
+        else:
+            missing[OWNER_COMPUTE] = compute.how
+        return replace(
+            reading,
+            owners=uses,
+            missing=self._missing.of(reading.missing, missing),
+            bases=self._bases.of(reading.bases, bases),
+        )
+
+
+def _uses(memory: Mapping[str, int], compute: Mapping[str, float], untold: set[str]) -> dict[str, OwnerUse]:
+    """Both by owner. Who has computed and no longer has memory has 0 bytes of it; who has, nobody says how much, is
+    left out, and his compute is nobody's."""
+    if not compute:
+        return {owner: OwnerUse(owner_bytes, None) for owner, owner_bytes in memory.items()}
+    ratios = dict.fromkeys(memory, 0.0)
+    for owner, ratio in compute.items():
+        told = UNATTRIBUTED if owner in untold and owner not in memory else owner
+        ratios[told] = ratios.get(told, 0.0) + ratio
+    return {owner: OwnerUse(memory.get(owner, 0), ratio) for owner, ratio in ratios.items()}
+
+
+class _Merged:
+    """Two mappings in one, which is the same object as long as neither changes."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Mapping[Any, Any], Mapping[Any, Any]] = ({}, {})
+        self._merged: Mapping[Any, Any] = {}
+
+    def of(self, first: Mapping[Any, Any], second: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Both; `first` is known by its identity."""
+        if self._parts[0] is not first or self._parts[1] != second:
+            self._parts = first, second
+            self._merged = {**first, **second}
+        return self._merged

@@ -1,0 +1,175 @@
+"""One card, or MIG instance, told by two sources: each of its series comes from one of them, and stays with it.
+
+A choice changes only where the chosen source has said nothing for some seconds, and goes back only where the better
+one has spoken for a minute. `gpu_basis_info` says in the same second where a series comes from.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import structlog
+
+from collector.nvml.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, ComputeBasis
+from collector.nvml.telling import Said, Telling
+from collector.source_order import DCGM, NVML, ORDER, may_change
+from domain.samples import Basis, DeviceReading, FieldState
+from domain.series import GPU_BUSY, GPU_COMPUTE, GPU_GR_ACTIVE, GPU_MEMORY_USED, GPU_SM_ACTIVE, GPU_UP, Series
+
+_LEAVE_SECONDS = 3
+_RETURN_SECONDS = 60
+# Some series are asked for once a minute: a source that does not speak of one may do so yet.
+_UNSPOKEN_SECONDS = 65
+# What a source cannot tell for such a reason it will not tell in a moment either.
+_LASTING = frozenset({FieldState.UNSUPPORTED, FieldState.NO_PERMISSION, FieldState.PROFILER_BUSY, FieldState.SUSPECT})
+_DERIVED = frozenset({GPU_UP, GPU_COMPUTE})
+_MEASURES = {"sm_active": GPU_SM_ACTIVE, "gr_active": GPU_GR_ACTIVE, "busy": GPU_BUSY}
+_UNSAID = "current"
+
+log = structlog.get_logger()
+
+
+class SeriesChoice:
+    """The choices of one device; used from the thread of its card. Time is the second that is read."""
+
+    def __init__(self, gpu_uuid: str, mig_uuid: str | None) -> None:
+        self._gpu_uuid = gpu_uuid
+        self._mig_uuid = mig_uuid
+        self._chosen: dict[Series, str] = {}
+        self._first_seen_s: dict[Series, int] = {}
+        self._silent_since_s: dict[Series, int] = {}
+        self._back_since_s: dict[Series, int] = {}
+        self._compute = ComputeBasis(CARD_CANDIDATES if mig_uuid is None else INSTANCE_CANDIDATES)
+        self._before: Said | None = None
+
+    def reading(self, second_s: int, told: Mapping[str, DeviceReading]) -> DeviceReading:
+        """The second as one reading, of the sources that spoke in it, by their names; at least one."""
+        telling = Telling()
+        changes: Counter[tuple[str, str]] = Counter()
+        for series in self._spoken_of(told.values()):
+            before = self._chosen.get(series)
+            source = self._choose(series, second_s, told)
+            if before is not None and source != before:
+                changes[before, str(source)] += 1
+            self._tell(telling, series, source, told)
+        for (before, after), count in changes.items():
+            device = self._mig_uuid or self._gpu_uuid
+            log.warning("source_changed", device=device, series=count, before=before, after=after, second_s=second_s)
+        self._tell_compute(telling, second_s, told)
+        ups = [told[source].values.get(GPU_UP) for source in ORDER if source in told]
+        owner = told.get(self._chosen.get(GPU_MEMORY_USED, ""))
+        said = self._before = telling.said(self._before)
+        return DeviceReading(
+            self._gpu_uuid,
+            self._mig_uuid,
+            {GPU_UP: next((up for up in ups if up is not None), None), **said.values},
+            owner.owners if owner is not None else {},
+            said.parts,
+            said.missing,
+            said.bases,
+        )
+
+    def _spoken_of(self, readings: Iterable[DeviceReading]) -> list[Series]:
+        spoken = dict.fromkeys(self._chosen)
+        for reading in readings:
+            spoken |= dict.fromkeys((*reading.values, *reading.parts, *reading.missing))
+        return [series for series in spoken if series not in _DERIVED]
+
+    def _choose(self, series: Series, second_s: int, told: Mapping[str, DeviceReading]) -> str | None:
+        """The source of the series from this second on; None where it is still waited for the better one."""
+        chosen = self._chosen.get(series)
+        if chosen is None:
+            chosen = self._first_choice(series, second_s, told)
+        elif may_change(series):
+            chosen = self._next_choice(series, chosen, second_s, told)
+        if chosen is not None:
+            self._chosen[series] = chosen
+        return chosen
+
+    def _first_choice(self, series: Series, second_s: int, told: Mapping[str, DeviceReading]) -> str | None:
+        waited_s = second_s - self._first_seen_s.setdefault(series, second_s)
+        for source in ORDER:
+            if _has(told.get(source), series):
+                return source
+            if waited_s < _patience_s(told.get(source), series):
+                return None
+        return None
+
+    def _next_choice(self, series: Series, chosen: str, second_s: int, told: Mapping[str, DeviceReading]) -> str:
+        speaking = [source for source in ORDER if _has(told.get(source), series)]
+        better = speaking[0] if speaking and ORDER.index(speaking[0]) < ORDER.index(chosen) else None
+        if better is None:
+            self._back_since_s.pop(series, None)
+        elif second_s - self._back_since_s.setdefault(series, second_s) >= _RETURN_SECONDS:
+            return self._change(series, better)
+        if chosen in speaking or (chosen in told and not _speaks_of(told[chosen], series)):
+            self._silent_since_s.pop(series, None)
+        elif second_s - self._silent_since_s.setdefault(series, second_s) >= _LEAVE_SECONDS and speaking:
+            return self._change(series, speaking[0])
+        return chosen
+
+    def _change(self, series: Series, source: str) -> str:
+        self._silent_since_s.pop(series, None)
+        self._back_since_s.pop(series, None)
+        return source
+
+    def _tell(self, telling: Telling, series: Series, source: str | None, told: Mapping[str, DeviceReading]) -> None:
+        if source is None:
+            telling.tell(series, _awaited_state(series, told))
+            return
+        reading = told.get(source)
+        if reading is None:
+            telling.tell(series, FieldState.ERROR)
+            return
+        basis = reading.bases.get(series, Basis(source, _UNSAID))
+        if series in reading.parts:
+            telling.parts[series] = reading.parts[series]
+            telling.bases[series] = basis
+        elif reading.values.get(series) is not None:
+            telling.tell(series, reading.values[series], basis=basis)
+        elif _speaks_of(reading, series):
+            telling.tell(series, _state(reading, series))
+
+    def _tell_compute(self, telling: Telling, second_s: int, told: Mapping[str, DeviceReading]) -> None:
+        """How much it computed: as NVML says, unless what it is measured by is DCGM's."""
+        nvml = told.get(NVML)
+        if nvml is not None and self._chosen.get(GPU_SM_ACTIVE) != DCGM:
+            if _speaks_of(nvml, GPU_COMPUTE):
+                self._tell(telling, GPU_COMPUTE, NVML, told)
+            return
+        self._compute.tell(telling, second_s)
+        basis = telling.bases.get(GPU_COMPUTE)
+        if basis is not None:
+            source = telling.bases[_MEASURES[basis.basis]].source
+            telling.bases[GPU_COMPUTE] = Basis(source, basis.basis)
+
+
+def _has(reading: DeviceReading | None, series: Series) -> bool:
+    return reading is not None and (reading.values.get(series) is not None or series in reading.parts)
+
+
+def _speaks_of(reading: DeviceReading, series: Series) -> bool:
+    places: tuple[Mapping[Series, Any], ...] = (reading.values, reading.parts, reading.missing)
+    return any(series in place for place in places)
+
+
+def _state(reading: DeviceReading, series: Series) -> FieldState:
+    """Why there is no value; where no reason is told the card cannot tell it."""
+    return reading.missing.get(series, FieldState.UNSUPPORTED)
+
+
+def _awaited_state(series: Series, told: Mapping[str, DeviceReading]) -> FieldState:
+    """Why a series that no source was chosen for has no value."""
+    if any(_has(reading, series) for reading in told.values()):
+        return FieldState.NOT_READY
+    speaking = [told[source] for source in ORDER if source in told and _speaks_of(told[source], series)]
+    return _state(speaking[0], series) if speaking else FieldState.NOT_READY
+
+
+def _patience_s(reading: DeviceReading | None, series: Series) -> int:
+    """For how long a source without a value is waited for before another one is chosen in its place."""
+    if reading is None:
+        return _LEAVE_SECONDS
+    if not _speaks_of(reading, series):
+        return _UNSPOKEN_SECONDS
+    return 0 if _state(reading, series) in _LASTING else _LEAVE_SECONDS

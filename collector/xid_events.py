@@ -1,0 +1,86 @@
+"""XID errors of the cards: each event counted once, whether the driver, the kernel's log or both tell of it."""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import structlog
+
+from collector.node_state import NodeState
+
+# Both tell of the same event within so long.
+_SAME_EVENT_SECONDS = 2.0
+
+log = structlog.get_logger()
+
+
+class XidSource(StrEnum):
+    """Who tells of an event."""
+
+    DRIVER = "driver"
+    KERNEL_LOG = "kernel_log"
+
+
+class Xid(NamedTuple):
+    """One telling of an event: the code, the card, and the numbers of GPU and compute instance where they are told."""
+
+    code: int
+    gpu_uuid: str
+    gi_id: int | None = None
+    ci_id: int | None = None
+
+
+class _Heard(NamedTuple):
+    at_s: float
+    source: XidSource
+    code: int
+    gpu_uuid: str
+
+
+class XidEvents:
+    """Counts events by card and code; safe to use from several threads.
+
+    One that both tell of is counted when the first does. Of several alike, each is matched with one of the other's.
+    """
+
+    def __init__(self, state: NodeState, now_s: Callable[[], float]) -> None:
+        """`state` remembers the counts over restarts; `now_s` is a clock that never steps back."""
+        self._state = state
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        # Those of which only one has told so far, in the order of time.
+        self._unmatched: deque[_Heard] = deque()
+
+    def hear(self, xid: Xid, source: XidSource, text: str = "") -> None:
+        """Somebody tells of an event now; `text` is what he says of it."""
+        with self._lock:
+            heard = _Heard(self._now_s(), source, xid.code, xid.gpu_uuid)
+            if self._is_known(heard):
+                return
+            self._unmatched.append(heard)
+            before = self._state.remembered.xids
+            counts = Counter(before.get(xid.gpu_uuid, {}))
+            counts[str(xid.code)] += 1
+            self._state.keep(xids={**before, xid.gpu_uuid: dict(counts)})
+        where = {"gi_id": xid.gi_id, "ci_id": xid.ci_id}
+        told = {name: value for name, value in where.items() if value is not None} | ({"text": text} if text else {})
+        log.error("xid", gpu_uuid=xid.gpu_uuid, xid=xid.code, told_by=str(source), **told)
+
+    def counts(self, gpu_uuid: str) -> Mapping[str, int]:
+        """How many events there were on a card, by code; the same object while there is no other."""
+        return self._state.remembered.xids.get(gpu_uuid, _NONE)
+
+    def _is_known(self, heard: _Heard) -> bool:
+        """Whether the other has told of the event before, which is then matched."""
+        while self._unmatched and heard.at_s - self._unmatched[0].at_s > _SAME_EVENT_SECONDS:
+            self._unmatched.popleft()
+        for each in self._unmatched:
+            if each.source is not heard.source and (each.code, each.gpu_uuid) == (heard.code, heard.gpu_uuid):
+                self._unmatched.remove(each)
+                return True
+        return False
+
+
+_NONE: Mapping[str, int] = {}

@@ -1,0 +1,112 @@
+"""A node under test: real `gputab collect`, a fake driver with a known truth, a store, and a door before it."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from collector.delivery.queue import BatchQueue
+from collector.process import queue_path
+from domain.series import COLLECTOR_LATENESS, COLLECTOR_QUEUED, GPU_MEMORY_USED, GPU_UP
+from domain.units import MIB
+from tests.collector.collecting import Process, Start, collectors
+from tests.collector.doors import Proxy, proxy
+from tests.collector.patience import PATIENCE_S, now_s, wait_until
+from tests.collector.stores import OwnStore
+from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.truth import SECOND_US, GroundTruth, Work
+from tests.fakes.shifted_clock import ShiftedClock
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
+
+NODE = "box-1"
+CARDS = 4
+# Whole seconds, so that what a card uses does not change within one.
+_WORK_SECONDS = 4
+
+
+class Node:
+    """Everything that a fault can strike, and what was true whatever struck."""
+
+    def __init__(self, folder: Path, store: OwnStore, door: Proxy, driver: FakeDriver, clock: ShiftedClock) -> None:
+        self.store = store
+        self.door = door
+        self.driver = driver
+        self.clock = clock
+        self.folder = folder
+        self.collector: Process | None = None
+        self.start_collector: Start | None = None
+        self.truth = GroundTruth(driver, (now_s() - 60) * SECOND_US)
+        self.uuids = [driver.card(index) for index in range(CARDS)]
+
+    def work(self, seconds: range) -> None:
+        """Let every card use another amount of memory every 4 s, never none."""
+        for index, uuid in enumerate(self.uuids):
+            self.truth.simulate(uuid)
+            for number, from_s in enumerate(range(seconds.start, seconds.stop, _WORK_SECONDS)):
+                memory_bytes = (1_024 + 8 * (number % 512) + index) * MIB
+                until_s = from_s + _WORK_SECONDS
+                self.truth.run(uuid, Work(100 + index, memory_bytes, from_s * SECOND_US, until_s * SECOND_US))
+
+    def begin(self) -> None:
+        """Start the collector, or start it again."""
+        assert self.start_collector is not None
+        self.collector = self.start_collector("--node", NODE, env={**self.driver.env(), **self.clock.env()})
+
+    def kill(self) -> None:
+        """`kill -9` of the collector."""
+        if self.collector is not None:
+            self.collector.kill()
+            self.collector.wait()
+            self.collector = None
+
+    def end(self) -> None:
+        """A polite end, when all is delivered."""
+        assert self.collector is not None
+        wait_until(self._is_delivered)
+        self.collector.send_signal(signal.SIGTERM)
+        assert self.collector.wait(PATIENCE_S) == 0, self.log()
+
+    def log(self) -> str:
+        """What all collectors said."""
+        return "".join(path.read_text() for path in sorted(self.folder.glob("log-*")))
+
+    def holes(self) -> int:
+        """Seconds that the collectors counted as not sampled."""
+        queue = BatchQueue(queue_path(self.folder / "data", NODE), 64 * MIB)
+        try:
+            assert (len(queue), queue.refused) == (0, 0)
+            return queue.holes
+        finally:
+            queue.close()
+
+    def stored(self, start_s: int) -> pl.DataFrame:
+        """Every sample that the store has of the node's cards, and of each second that was sampled at all."""
+        wanted = (GPU_MEMORY_USED, GPU_UP, COLLECTOR_LATENESS)
+        with Pusher(self.store.url) as pusher, Reader(self.store.url) as reader:
+            pusher.flush()
+            return reader.export(Selector(wanted, {"node": NODE}), start_s, now_s() + 120).frame
+
+    def _is_delivered(self) -> bool:
+        """Whether the store has a second of just now, which says that no more than itself waits."""
+        last_s = now_s() + self.clock.by_s
+        with Pusher(self.store.url) as pusher, Reader(self.store.url) as reader:
+            pusher.flush()
+            frame = reader.export(Selector((COLLECTOR_QUEUED,), {"node": NODE}), last_s - 5, last_s + 1).frame
+        return frame.height > 0 and frame.sort("second_s")["value"][-1] <= 1
+
+
+@contextmanager
+def running_node(folder: Path, store: OwnStore) -> Iterator[Node]:
+    """A node whose collector has not begun."""
+    with ExitStack() as stack:
+        door = stack.enter_context(proxy(store.url))
+        clock = ShiftedClock(folder)
+        stack.callback(clock.close)
+        node = Node(folder, store, door, FakeDriver(build(folder)), clock)
+        node.start_collector = stack.enter_context(collectors(folder, door.url))
+        stack.callback(node.driver.clear_faults)
+        yield node

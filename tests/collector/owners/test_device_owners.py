@@ -1,0 +1,108 @@
+"""The owners of one device as they leave the node: whatever is claimed, they sum to it or are missing with a reason."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.owners.cgroups import read_cgroup
+from collector.owners.device_owners import Compute, DeviceOwners, compute_by_samples, compute_by_sms
+from collector.owners.split import Claim
+from collector.ranges import refuse_garbage
+from collector.sample_runs import device_labels, part_runs
+from domain.samples import UNATTRIBUTED, DeviceReading, FieldState
+from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY, Series
+from tests.collector.patience import now_s
+from victoriametrics.push import Pusher
+from victoriametrics.read import Reader
+from victoriametrics.selectors import Selector
+
+PIDS = st.integers(1, 12)
+BYTES = st.none() | st.integers(0, 2**36)
+CLAIMS = st.lists(st.builds(Claim, PIDS, BYTES, st.integers(0, 2)), max_size=8)
+OWNERS = st.dictionaries(PIDS, st.sampled_from(["alloc:a", "alloc:b", "pod:c"]))
+STATES = st.sampled_from([FieldState.UNSUPPORTED, FieldState.ERROR])
+PERCENTS = st.dictionaries(PIDS, st.integers(0, 100))
+TOTALS = st.none() | st.floats(0, 1, allow_subnormal=False)
+
+
+def _check(reading: DeviceReading, series: Series, claims: list[Claim]) -> None:
+    """What leaves the node sums to the device, and what is missing says why."""
+    used_bytes, total = reading.values[GPU_MEMORY_USED], reading.values[series]
+    claimed = sum(claim.used_bytes or 0 for claim in claims)
+    checked = refuse_garbage(reading)
+    is_contradiction = bool(reading.owners) and used_bytes is not None and claimed > used_bytes
+    assert (OWNER_MEMORY in checked.refused) == is_contradiction
+    reading = checked.reading
+    assert (OWNER_MEMORY in reading.missing) == (not reading.owners or is_contradiction)
+    ratios = [use.compute_ratio for use in reading.owners.values()]
+    if reading.owners:
+        assert sum(use.memory_bytes for use in reading.owners.values()) == used_bytes
+        assert UNATTRIBUTED in reading.owners
+    if not is_contradiction:
+        assert (OWNER_COMPUTE in reading.missing) == (not ratios or None in ratios)
+        assert None not in ratios or set(ratios) == {None}
+        if ratios and None not in ratios:
+            assert sum(ratio or 0 for ratio in ratios) == pytest.approx(total, abs=1e-9)
+
+
+@given(
+    used_bytes=st.none() | st.integers(0, 2**38), busy=TOTALS, claims=CLAIMS, owners=OWNERS, percents=PERCENTS | STATES
+)
+def test_owners_of_a_card_sum_to_it(
+    used_bytes: int | None,
+    busy: float | None,
+    claims: list[Claim],
+    owners: dict[int, str],
+    percents: dict[int, int] | FieldState,
+) -> None:
+    said = DeviceReading("GPU-a", None, {GPU_UP: 1, GPU_MEMORY_USED: used_bytes, GPU_BUSY: busy}, {})
+    compute = compute_by_samples(said, claims, owners, percents)
+
+    _check(DeviceOwners().told(said, claims, owners, compute), GPU_BUSY, claims)
+
+
+@given(
+    used_bytes=st.none() | st.integers(0, 2**38),
+    active=TOTALS,
+    claims=CLAIMS,
+    owners=OWNERS,
+    sms=st.dictionaries(st.integers(0, 2), st.integers(1, 132)) | STATES,
+)
+def test_owners_of_an_instance_sum_to_it(
+    used_bytes: int | None,
+    active: float | None,
+    claims: list[Claim],
+    owners: dict[int, str],
+    sms: dict[int, int] | FieldState,
+) -> None:
+    """M6."""
+    said = DeviceReading("GPU-a", "MIG-a", {GPU_UP: 1, GPU_MEMORY_USED: used_bytes, GPU_GR_ACTIVE: active}, {})
+    compute = compute_by_sms(said, claims, owners, lambda: sms)
+
+    _check(DeviceOwners().told(said, claims, owners, compute), GPU_GR_ACTIVE, claims)
+
+
+def test_memory_that_is_not_told_is_not_split() -> None:
+    said = DeviceReading(
+        "GPU-a", None, {GPU_UP: 1, GPU_MEMORY_USED: None}, {}, missing={GPU_MEMORY_USED: FieldState.ERROR}
+    )
+
+    reading = DeviceOwners().told(said, [], {}, Compute({UNATTRIBUTED: 0.5}, FieldState.UNSUPPORTED))
+
+    assert reading.owners == {}
+    assert reading.missing == dict.fromkeys((GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE), FieldState.ERROR)
+
+
+def test_an_owners_name_comes_back_from_the_store_as_it_was(pusher: Pusher, reader: Reader) -> None:
+    """R17: quotes, backslashes and whatever else root has put into a name are escaped on the way."""
+    owner = read_cgroup("0::/system.slice/gputab-team\\x20\\x22a\\x22\\x5cb.scope\n").owner
+    assert owner == 'alloc:team "a"\\b'
+    said = DeviceReading("GPU-r17", None, {GPU_UP: 1, GPU_MEMORY_USED: 100}, {})
+    second_s = now_s() - 5
+    reading = DeviceOwners().told(said, [Claim(7, 40)], {7: owner}, Compute({}, FieldState.UNSUPPORTED))
+
+    pusher.send(part_runs(reading, device_labels("node-r17", reading), second_s))
+    pusher.flush()
+
+    frame = reader.export(Selector((OWNER_MEMORY,), {"node": "node-r17"}), second_s, second_s + 1).frame
+    assert dict(zip(frame["owner"], frame["value"], strict=True)) == {owner: 40, UNATTRIBUTED: 60}

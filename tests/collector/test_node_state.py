@@ -1,0 +1,110 @@
+"""What a node remembers survives restarts, and a file that was damaged costs no start."""
+
+import os
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from collector.node_state import GivenOut, NodeState, node_state_path
+from domain.errors import UnavailableError
+from domain.inventory import Device, MigInstance
+
+INSTANCE = MigInstance("MIG-1", 3, "2g.20gb", 0, 2, 32, 2**34, generation=4)
+DEVICES = (
+    Device("GPU-1", 0, "NVIDIA H100 80GB HBM3", 2**36, 2**29, True, 132, "00000000:65:00.0", "590.48.01", 0, "hopper",
+           "96.00", 1, (INSTANCE,)),
+    Device("GPU-2", 1, "NVIDIA GeForce RTX 4090", 2**34, 2**28),
+)  # fmt: skip
+
+
+def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "node.json"
+    state = NodeState(path, "boot-1")
+    state.save()
+    assert not path.exists(), "there is nothing to remember yet"
+    state.keep(devices=DEVICES, instances={"GPU-1": {3: GivenOut(4, "x", is_there=True)}}, xids={"GPU-2": {"79": 1}})
+    state.save()
+
+    again = NodeState(path, "boot-1")
+    assert again.remembered == state.remembered
+    assert again.remembered.devices == DEVICES
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_after_a_boot_no_instance_is_there(tmp_path: Path) -> None:
+    state = NodeState(tmp_path / "node.json", "boot-1")
+    state.keep(devices=DEVICES, instances={"GPU-1": {3: GivenOut(4, "x", is_there=True)}})
+    state.save()
+
+    again = NodeState(tmp_path / "node.json", "boot-2").remembered
+    assert again.instances == {"GPU-1": {3: GivenOut(4, "x", is_there=False)}}
+    assert (again.boot, again.devices) == ("boot-2", DEVICES)
+
+
+def test_nothing_is_written_where_nothing_changed(tmp_path: Path) -> None:
+    path = tmp_path / "node.json"
+    state = NodeState(path)
+    state.keep(devices=DEVICES)
+    state.save()
+    written = path.stat().st_mtime_ns
+    state.keep(devices=tuple(DEVICES))
+    state.save()
+    assert path.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"format": 2}',
+        b'{"devices": [{"uuid": 1}]}',
+        b'{"xids": {"GPU-1": {"79": "many"}}}',
+        b"\xff\xfe\x00",
+    ],
+)
+def test_a_damaged_file_is_set_aside_and_said(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "node.json"
+    path.write_bytes(damage)
+
+    with capture_logs() as logs:
+        state = NodeState(path)
+
+    assert state.remembered.devices == ()
+    (said,) = logs
+    assert said["event"] == "node_state_damaged"
+    assert Path(said["set_aside"]).read_bytes() == damage
+    state.keep(devices=DEVICES)
+    state.save()
+    assert NodeState(path).remembered.devices == DEVICES
+
+
+def test_a_file_of_somebody_else_is_an_error_not_an_empty_memory(tmp_path: Path) -> None:
+    path = tmp_path / "node.json"
+    path.mkdir()
+    with pytest.raises(UnavailableError, match="make the collector's user own it"):
+        NodeState(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a folder that is a file takes nothing from root either")
+def test_a_disk_that_takes_nothing_is_said_once_and_tried_again(tmp_path: Path) -> None:
+    blocked = tmp_path / "folder"
+    blocked.write_text("no folder")
+    state = NodeState(None)
+    state = NodeState(tmp_path / "node.json")
+    state._path = blocked / "node.json"
+    state.keep(devices=DEVICES)
+    with capture_logs() as logs:
+        state.save()
+        state.save()
+    assert [log["event"] for log in logs] == ["node_state_not_written"]
+    blocked.unlink()
+    state.save()
+    assert NodeState(blocked / "node.json").remembered.devices == DEVICES
+
+
+def test_each_node_has_a_file_of_its_own(tmp_path: Path) -> None:
+    assert node_state_path(tmp_path, "gpu/1").parent == tmp_path
+    assert node_state_path(tmp_path, "gpu/1") != node_state_path(tmp_path, "gpu-1")
