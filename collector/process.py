@@ -1,7 +1,6 @@
 """One collector process: its threads, started in order and stopped so that nothing sampled is lost."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
@@ -54,6 +53,7 @@ def collect(
     changed: Event | None = None,
     calls: CallTimes | None = None,
     source_values: Teller = tuple,
+    source_facts: Teller = tuple,
     metrics_port: int = 0,
 ) -> None:
     """Sample, deliver and report until `stop` is set; then deliver what waits, for up to 3 s and one delivery more.
@@ -62,8 +62,8 @@ def collect(
 
     Without a `service` nothing is reported. `check_store` raises UnavailableError where the store would bend samples;
     until it does not, they stay in the queue. `calls` are those of the source's driver, `source_values` tells what else
-    the source counts of its own work. All that the collector says of itself is pushed, and shown on a page at
-    `metrics_port` of loopback, if that is not 0.
+    the source counts of its own work, `source_facts` what it knows of the node that seldom changes. All that the
+    collector says of itself is pushed, and shown on a page at `metrics_port` of loopback, if that is not 0.
 
     Raises UnavailableError where the driver gives no inventory at the start, SourceGoneError where it goes later
     (whoever supervises the process starts it again), and whatever broke one of its threads. `source`, `queue` and
@@ -82,7 +82,12 @@ def collect(
         yield from clock_values(steady, heartbeat.skew_us if heartbeat is not None else None, sender.store_skew_s)
         yield from source_values()
 
-    own = OwnMetrics(node, values, partial(call_values, calls) if calls is not None else tuple)
+    def rare_values() -> Iterator[OwnValue]:
+        yield from source_facts()
+        if calls is not None:
+            yield from call_values(calls)
+
+    own = OwnMetrics(node, values, rare_values)
     loop = SamplingLoop(
         node, readers, queue, steady, devices=lambda: reporter.devices, record=record, own=own, wake_sender=sender.wake
     )

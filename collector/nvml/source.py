@@ -19,6 +19,7 @@ from collector.nvml.driver import CardLostError, DriverGoneError
 from collector.nvml.driver_life import DriverAwayError, DriverLife, DriverState, DriverStatus, Opened
 from collector.nvml.events import XidWatch
 from collector.nvml.known_cards import KnownCard, KnownCards
+from collector.nvml.node_map import NodeMap
 from collector.nvml.open_card import CardChanged, OpenCard
 from collector.own_metrics import OwnValue
 from collector.owners.processes import ProcessTable
@@ -71,6 +72,7 @@ class NvmlSource:
         self._state = state
         self._life = DriverLife(calls, self._release)
         self._known = KnownCards(self._life, state)
+        self._map = NodeMap(self._life, self._known.cards)
         self._xids = XidEvents(state, clock.monotonic_s)
         self._absences = Absences()
         self._open: dict[str, OpenCard] = {}
@@ -163,6 +165,10 @@ class NvmlSource:
         owners = [card.owners for card in list(self._open.values())]
         yield OwnValue(COLLECTOR_UNPROVED_PROCESSES, sum(each.unproved for each in owners if each is not None))
 
+    def facts(self) -> Iterator[OwnValue]:
+        """What seldom changes: the way between the cards."""
+        yield from self._map.values()
+
     def close(self) -> None:
         """Let go of the driver, and remember what is to be remembered."""
         self._stop.set()
@@ -171,6 +177,7 @@ class NvmlSource:
         for thread in self._threads:
             thread.join(max(0.0, until_s - self._clock.monotonic_s()))
         self._known.close()
+        self._map.close()
         self._life.close()
         self._state.save()
 
@@ -271,6 +278,7 @@ class NvmlSource:
                 self._is_unreadable = False
             if self._known.devices != before:
                 self.changed.set()
+            self._map.look(self._clock.monotonic_s())
             self._stop.wait(_TEND_SECONDS)
 
     def _guard(self, task: Callable[[], None]) -> None:

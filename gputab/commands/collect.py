@@ -30,6 +30,7 @@ from collector.quiesce import QuiesceDesk
 from collector.simulation.source import SimulatedSource
 from collector.source import NewProcessNeededError, Source
 from domain.errors import InputError
+from domain.period import HOUR_S
 from domain.slugs import check_name
 from domain.units import MIB
 from gputab import composition
@@ -115,7 +116,17 @@ def _collect_nvml(config: Settings, node: str, stop: Event, beside: Source | Non
     cards = open_cards(config, clock, calls, state, quiesced=desk.is_wanted())
     with closing(cards if beside is None else ChosenSource(cards, beside)) as source:
         begin = partial(cards.start, desk, KERNEL_LOG)
-        _collect(config, node, stop, source, begin, changed=cards.changed, calls=calls, source_values=cards.values)
+        _collect(
+            config,
+            node,
+            stop,
+            source,
+            begin,
+            changed=cards.changed,
+            calls=calls,
+            source_values=cards.values,
+            source_facts=cards.facts,
+        )
 
 
 def _open_other(config: Settings, node: str, world: Path | None, dcgm: str | None, engine: str | None) -> Source | None:
@@ -140,9 +151,11 @@ def _collect(
     **told: Any,
 ) -> None:
     """Run the collector over an open source. A message about unusable input has come by now: it leaves no queue."""
+    store = composition.sample_store(config)
+    size, age = config.queue_max_mib * MIB, config.queue_max_hours * HOUR_S
     with (
-        closing(BatchQueue(queue_path(config.data_dir, node), config.queue_max_mib * MIB)) as queue,
-        Pusher(config.victoriametrics_url) as pusher,
+        closing(BatchQueue(queue_path(config.data_dir, node), size, age)) as queue,
+        Pusher(store) as pusher,
         composition.http_client(config.allocator_url) as client,
     ):
         begin()
@@ -159,7 +172,7 @@ def _collect(
             composition.clock(),
             stop,
             service,
-            check_store=partial(check_flags, config.victoriametrics_url),
+            check_store=partial(check_flags, store),
             metrics_port=config.metrics_port,
             **told,
         )

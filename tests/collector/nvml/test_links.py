@@ -1,14 +1,20 @@
 """NVLinks and the way between cards."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pynvml
 import pytest
 
+from collector.nvml.source import NvmlSource
 from collector.nvml.topology import TopologyLink, topology
+from collector.quiesce import QuiesceDesk
 from domain.samples import Basis, FieldState
-from domain.series import GPU_NVLINK_RECEIVED, GPU_NVLINK_TRANSMITTED
+from domain.series import GPU_NVLINK_RECEIVED, GPU_NVLINK_TRANSMITTED, GPU_TOPOLOGY_LINK
 from domain.units import MIB
 from tests.collector.nvml.value_rig import ValueRig, state_of
-from tests.fakes.nvml.driver import Can
+from tests.collector.patience import wait_until
+from tests.fakes.nvml.driver import Can, FakeDriver
 
 H100 = "NVIDIA H100 80GB HBM3"
 
@@ -125,3 +131,19 @@ def test_a_card_alone_has_no_way_to_another(values: ValueRig) -> None:
     values.fake.deny(uuid, Can.NVLINK)
 
     assert _topology(values, uuid) == set()
+
+
+def test_a_source_at_work_tells_the_way_between_its_cards(
+    new_source: Callable[..., NvmlSource], driver: FakeDriver, tmp_path: Path
+) -> None:
+    first, second = (driver.card(index, H100) for index in range(2))
+    driver.relation(first, second, pynvml.NVML_TOPOLOGY_SINGLE)
+    source = new_source()
+    source.start(QuiesceDesk(tmp_path, "node"), tmp_path / "kmsg")
+
+    wait_until(lambda: list(source.facts()) != [])
+
+    assert {(fact.series, fact.value, *fact.labels.values()) for fact in source.facts()} == {
+        (GPU_TOPOLOGY_LINK, 0, first, second, "single"),
+        (GPU_TOPOLOGY_LINK, 0, second, first, "single"),
+    }
