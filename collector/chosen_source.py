@@ -16,7 +16,7 @@ from collector.source_order import DCGM, NVML, may_change
 from collector.workers import Answers, Workers
 from domain.errors import UnavailableError
 from domain.inventory import Device
-from domain.samples import DeviceReading
+from domain.samples import DeviceReading, FieldState
 from domain.series import GPU_UP
 
 # Less than a card has in all, so that the one that answers is heard.
@@ -82,10 +82,11 @@ class ChosenSource:
             reason = nvml_failure or answers.failures.get((DCGM, gpu_uuid)) or "neither NVML nor DCGM answers"
             raise UnavailableError(f"cannot read the card {gpu_uuid!r}: {reason}; see dmesg")
         nvml = answers.answers.get((NVML, gpu_uuid), [])
-        if any(reading.values.get(GPU_UP) == 0 for reading in nvml[:1]):
+        if any(_is_lost(card) or card.missing.get(GPU_UP) is FieldState.QUIESCED for card in nvml[:1]):
+            # Nor is anything told of a card that is let go of, whoever could.
             return nvml
         dcgm = [self._named(reading) for reading in answers.answers.get((DCGM, gpu_uuid), [])]
-        if any(reading.values.get(GPU_UP) == 0 for reading in dcgm[:1]):
+        if any(_is_lost(card) for card in dcgm[:1]):
             # Lost to DCGM alone it is not lost.
             if not nvml:
                 return dcgm
@@ -145,6 +146,10 @@ class ChosenSource:
                 self._mute[place] = is_mute
                 reason = str(answers.failures.get(place, "no answer in time")) if is_mute else "it answers again"
                 log.warning("source_mute", source=source, gpu_uuid=gpu_uuid, is_mute=is_mute, reason=reason)
+
+
+def _is_lost(card: DeviceReading) -> bool:
+    return card.values.get(GPU_UP) == 0
 
 
 def _without_counters(reading: DeviceReading) -> DeviceReading:

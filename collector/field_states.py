@@ -8,6 +8,8 @@ from domain.samples import Basis, DeviceReading, FieldState, SampleRun
 from domain.series import GPU_BASIS_INFO, GPU_FIELD_STATE, Series
 
 _REPEAT_SECONDS = 60
+# Twice those that a node has and had: MIG instances come and go.
+_PLACES_MAX = 2_048
 
 # The labels that tell one line of those series from another, behind those of the device.
 _Said = tuple[tuple[str, str], ...]
@@ -42,6 +44,9 @@ class FieldStates:
             yield one_sample(series, labels | dict(line), second_s, 1)
         for line in sorted(said - holds):
             yield one_sample(series, labels | dict(line), second_s, 0)
+        if place not in self._said and len(self._said) >= _PLACES_MAX:
+            # The one that was there before all others; if it is there still, it is said anew.
+            del self._said[next(iter(self._said))]
         self._said[place] = told, holds
 
 

@@ -60,24 +60,30 @@ class KernelLog:
         self._events = events
         self._cards = cards
         self._rest = b""
+        self._path = path
         self._descriptor: int | None = None
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.lseek(self._descriptor, 0, os.SEEK_END)
         except OSError as error:
-            remedy = "run the collector as root, or with CAP_SYSLOG; in a container, give it /dev/kmsg"
-            log.warning("kernel_log_unreadable", path=str(path), error=error.strerror, remedy=remedy)
+            self._say_unreadable(error)
 
     def run(self, stop: Event) -> None:
-        """Listen until `stop` is set."""
+        """Listen until `stop` is set, or until the log fails to be read, which is said."""
         if self._descriptor is None:
             return
         try:
             while not stop.wait(_LOOK_SECONDS):
                 for line in self._lines(self._descriptor):
                     self._hear(line)
+        except OSError as error:
+            self._say_unreadable(error)
         finally:
             os.close(self._descriptor)
+
+    def _say_unreadable(self, error: OSError) -> None:
+        remedy = "run the collector as root, or with CAP_SYSLOG; in a container, give it /dev/kmsg"
+        log.warning("kernel_log_unreadable", path=str(self._path), error=error.strerror, remedy=remedy)
 
     def _lines(self, descriptor: int) -> Iterator[str]:
         """What has been written since; a record of the device, or a line of a file, at a time."""

@@ -24,8 +24,8 @@ from domain.series import (
 )
 
 
-def queue_values(queue: BatchQueue, clock: Clock) -> Iterator[OwnValue]:
-    """What waits for the store, what it would not take, and how soon it had the last."""
+def queue_values(queue: BatchQueue, clock: Clock, delivery_s: float | None) -> Iterator[OwnValue]:
+    """What waits for the store, what it would not take, and how soon it had the last; None before the first."""
     oldest_s = queue.oldest_s
     now_s = clock.now_us() // MICROSECONDS
     yield OwnValue(COLLECTOR_QUEUED, len(queue))
@@ -34,8 +34,8 @@ def queue_values(queue: BatchQueue, clock: Clock) -> Iterator[OwnValue]:
     yield OwnValue(COLLECTOR_QUEUE_AGE, 0 if oldest_s is None else max(0, now_s - oldest_s))
     yield OwnValue(COLLECTOR_REFUSED, queue.refused)
     yield OwnValue(COLLECTOR_QUARANTINED, queue.quarantined)
-    if queue.delivery_s is not None:
-        yield OwnValue(COLLECTOR_DELIVERY, round(queue.delivery_s, 6))
+    if delivery_s is not None:
+        yield OwnValue(COLLECTOR_DELIVERY, round(delivery_s, 6))
 
 
 def clock_values(clock: SteadyClock, skew_us: int | None, store_skew_s: float | None) -> Iterator[OwnValue]:

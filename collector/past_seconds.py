@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 class PastSecond(NamedTuple):
-    """A second that is over, and what is still known of it: readings of cards and MIG instances."""
+    """A second in which nobody asked, and what is still known of it: readings of cards and MIG instances."""
 
     second_s: int
     readings: list[DeviceReading]
@@ -25,7 +25,7 @@ class PastSecond(NamedTuple):
 
 @runtime_checkable
 class RemembersSeconds(Protocol):
-    """A source that can tell of seconds that are over."""
+    """A source that can tell of seconds in which nobody asked, up to the one that it is now."""
 
     def missed(self, from_s: int, until_s: int) -> Iterator[PastSecond]:
         """The seconds of [from_s, until_s) of which something is known, in rising order.

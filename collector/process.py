@@ -1,6 +1,6 @@
 """One collector process: its threads, started in order and stopped so that nothing sampled is lost."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
@@ -28,6 +28,8 @@ from victoriametrics.push import Pusher
 # supervisor kills.
 _DRAIN_SECONDS = 3.0
 _THREADS_END_SECONDS = 2.0
+# The first may take seconds, of which the next asks; what is missed in that is told in a moment.
+_CATCH_UP_ROUNDS = 3
 
 # What the threads of a collector are called, with its node behind it.
 THREAD_NAME = "collector of"
@@ -78,7 +80,7 @@ def collect(
 
     def values() -> Iterator[OwnValue]:
         yield from record.values()
-        yield from queue_values(queue, steady)
+        yield from queue_values(queue, steady, sender.delivery_s)
         yield from clock_values(steady, heartbeat.skew_us if heartbeat is not None else None, sender.store_skew_s)
         yield from source_values()
 
@@ -91,7 +93,7 @@ def collect(
     loop = SamplingLoop(
         node, readers, queue, steady, devices=lambda: reporter.devices, record=record, own=own, wake_sender=sender.wake
     )
-    tasks = [sender.run, reporter.run, *([heartbeat.run] if heartbeat is not None else [])]
+    tasks = [sender.run, reporter.run, *([heartbeat.run, reporter.send] if heartbeat is not None else [])]
     failures: list[Exception] = []
     name = f"{THREAD_NAME} {node}"
     threads = [Thread(target=_guard, args=(task, stop, failures), name=name, daemon=True) for task in tasks]
@@ -99,25 +101,43 @@ def collect(
         thread.start()
     log.info("collector_started", node=node, cards=len(reporter.devices), waiting_seconds=len(queue))
     try:
-        if (missed_from_s := queue.sampled_until_s) is not None:
-            loop.catch_up(remembered(source, missed_from_s, steady.now_us() // MICROSECONDS))
+        _catch_up(loop, queue, source, steady)
         with served(OwnPage(own.values), metrics_port):
             loop.run(stop)
     finally:
         # A signal handler that sets it must never find us inside `set`, which takes a lock.
         if not stop.is_set():
             stop.set()
-        sender.wake()
-        readers.close()
-        until_s = clock.monotonic_s() + _THREADS_END_SECONDS
-        for thread in threads:
-            thread.join(max(0.0, until_s - clock.monotonic_s()))
-        # A first thread that is still there waits for a store that hangs, as this one would.
-        if not (failures or threads[0].is_alive() or sender.is_failing):
-            sender.drain(_DRAIN_SECONDS)
+        _wind_up(sender, readers, threads, failures, clock)
         log.info("collector_stopped", node=node, waiting_seconds=len(queue))
     if failures:
         raise failures[0]
+
+
+def _wind_up(
+    sender: Sender, readers: CardReaders, threads: Sequence[Thread], failures: Sequence[Exception], clock: Clock
+) -> None:
+    """Let the threads end, of which the sender's is the first, and deliver what still waits."""
+    sender.wake()
+    readers.close()
+    until_s = clock.monotonic_s() + _THREADS_END_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, until_s - clock.monotonic_s()))
+    # A first thread that is still there waits for a store that hangs, as this one would.
+    if not (failures or threads[0].is_alive() or sender.is_failing):
+        sender.drain(_DRAIN_SECONDS)
+
+
+def _catch_up(loop: SamplingLoop, queue: BatchQueue, source: Source, clock: SteadyClock) -> None:
+    """Queue what the source remembers of the seconds since the last that was sampled, with the one that it is now."""
+    for _ in range(_CATCH_UP_ROUNDS):
+        from_s, until_s = queue.sampled_until_s, clock.now_us() // MICROSECONDS + 1
+        if from_s is None or from_s >= until_s:
+            return
+        past = remembered(source, from_s, until_s)
+        if not past:
+            return
+        loop.catch_up(past)
 
 
 def _guard(task: Callable[[Event], None], stop: Event, failures: list[Exception]) -> None:

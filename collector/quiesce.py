@@ -57,6 +57,7 @@ class QuiesceDesk:
         except OSError as error:
             self._fail("quiesce_not_noted", self._request, error)
         else:
+            self._failing.discard("quiesce_not_noted")
             # Another signal may have come meanwhile.
             if self._signalled is signalled:
                 self._signalled = None
@@ -79,6 +80,7 @@ class QuiesceDesk:
             self._fail("quiesce_unanswered", self._report, error)
         else:
             self._said = holding
+            self._failing.discard("quiesce_unanswered")
 
     def close(self) -> None:
         """The collector ends."""

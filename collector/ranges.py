@@ -203,8 +203,8 @@ def _possible_parts(
 
 
 def _are_owners_possible(owners: Mapping[str, OwnerUse], used_bytes: int | float | None) -> bool:
-    memory_bytes = [use.memory_bytes for use in owners.values()]
-    return sum(memory_bytes) == used_bytes and all(is_possible(OWNER_MEMORY, each) for each in memory_bytes)
+    told = [use.memory_bytes for use in owners.values() if use.memory_bytes is not None]
+    return not told or (sum(told) == used_bytes and all(is_possible(OWNER_MEMORY, each) for each in told))
 
 
 def _are_ratios_possible(owners: Mapping[str, OwnerUse], busy_ratio: int | float | None) -> bool:

@@ -13,7 +13,8 @@ def part_runs(reading: DeviceReading, labels: Mapping[str, str], second_s: int) 
         for part, value in parts.items():
             yield one_sample(series, {**labels, str(series.part): part}, second_s, value)
     for owner, use in reading.owners.items():
-        yield one_sample(OWNER_MEMORY, {**labels, "owner": owner}, second_s, use.memory_bytes)
+        if use.memory_bytes is not None:
+            yield one_sample(OWNER_MEMORY, {**labels, "owner": owner}, second_s, use.memory_bytes)
         if use.compute_ratio is not None:
             yield one_sample(OWNER_COMPUTE, {**labels, "owner": owner}, second_s, use.compute_ratio)
 

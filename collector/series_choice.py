@@ -10,19 +10,31 @@ from typing import Any
 
 import structlog
 
-from collector.nvml.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, ComputeBasis
-from collector.nvml.telling import Said, Telling
+from collector.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, ComputeBasis
 from collector.source_order import DCGM, NVML, ORDER, may_change
-from domain.samples import Basis, DeviceReading, FieldState
-from domain.series import GPU_BUSY, GPU_COMPUTE, GPU_GR_ACTIVE, GPU_MEMORY_USED, GPU_SM_ACTIVE, GPU_UP, Series
+from collector.telling import Said, Telling
+from domain.samples import Basis, DeviceReading, FieldState, OwnerUse
+from domain.series import (
+    GPU_BUSY,
+    GPU_COMPUTE,
+    GPU_GR_ACTIVE,
+    GPU_MEMORY_USED,
+    GPU_SM_ACTIVE,
+    GPU_UP,
+    OWNER_COMPUTE,
+    OWNER_MEMORY,
+    Series,
+)
 
 _LEAVE_SECONDS = 3
 _RETURN_SECONDS = 60
+# A card on which the driver is still at work tells no busy ratio for half a minute, and nobody else's is the tenant's.
+_NOT_READY_SECONDS = 35
 # Some series are asked for once a minute: a source that does not speak of one may do so yet.
 _UNSPOKEN_SECONDS = 65
 # What a source cannot tell for such a reason it will not tell in a moment either.
 _LASTING = frozenset({FieldState.UNSUPPORTED, FieldState.NO_PERMISSION, FieldState.PROFILER_BUSY, FieldState.SUSPECT})
-_DERIVED = frozenset({GPU_UP, GPU_COMPUTE})
+_DERIVED = frozenset({GPU_UP, GPU_COMPUTE, OWNER_MEMORY, OWNER_COMPUTE})
 _MEASURES = {"sm_active": GPU_SM_ACTIVE, "gr_active": GPU_GR_ACTIVE, "busy": GPU_BUSY}
 _UNSAID = "current"
 
@@ -56,14 +68,14 @@ class SeriesChoice:
             device = self._mig_uuid or self._gpu_uuid
             log.warning("source_changed", device=device, series=count, before=before, after=after, second_s=second_s)
         self._tell_compute(telling, second_s, told)
+        owners = self._tell_owners(telling, told)
         ups = [told[source].values.get(GPU_UP) for source in ORDER if source in told]
-        owner = told.get(self._chosen.get(GPU_MEMORY_USED, ""))
         said = self._before = telling.said(self._before)
         return DeviceReading(
             self._gpu_uuid,
             self._mig_uuid,
             {GPU_UP: next((up for up in ups if up is not None), None), **said.values},
-            owner.owners if owner is not None else {},
+            owners,
             said.parts,
             said.missing,
             said.bases,
@@ -104,7 +116,10 @@ class SeriesChoice:
             return self._change(series, better)
         if chosen in speaking or (chosen in told and not _speaks_of(told[chosen], series)):
             self._silent_since_s.pop(series, None)
-        elif second_s - self._silent_since_s.setdefault(series, second_s) >= _LEAVE_SECONDS and speaking:
+        elif (
+            second_s - self._silent_since_s.setdefault(series, second_s) >= _leave_s(told.get(chosen), series)
+            and speaking
+        ):
             return self._change(series, speaking[0])
         return chosen
 
@@ -143,6 +158,32 @@ class SeriesChoice:
             source = telling.bases[_MEASURES[basis.basis]].source
             telling.bases[GPU_COMPUTE] = Basis(source, basis.basis)
 
+    def _tell_owners(self, telling: Telling, told: Mapping[str, DeviceReading]) -> Mapping[str, OwnerUse]:
+        """The owners of whoever tells the memory that they share.
+
+        Their ratios sum to that source's own of the device, so they are told only where the device has it from there.
+        """
+        speaking = [source for source in ORDER if source in told and _speaks_of(told[source], OWNER_MEMORY)]
+        source = self._chosen.get(GPU_MEMORY_USED) or next(iter(speaking), None)
+        if source is None:
+            return {}
+        reading = told.get(source)
+        if reading is None:
+            telling.missing |= dict.fromkeys((OWNER_MEMORY, OWNER_COMPUTE), FieldState.ERROR)
+            return {}
+        for series in (OWNER_MEMORY, OWNER_COMPUTE):
+            if series in reading.missing:
+                telling.missing[series] = reading.missing[series]
+            if series in reading.bases:
+                telling.bases[series] = reading.bases[series]
+        split = GPU_BUSY if self._mig_uuid is None else GPU_GR_ACTIVE
+        if OWNER_COMPUTE not in reading.bases or self._chosen.get(split) == source:
+            return reading.owners
+        del telling.bases[OWNER_COMPUTE]
+        telling.missing[OWNER_COMPUTE] = FieldState.NOT_READY
+        uses = {owner: OwnerUse(use.memory_bytes, None) for owner, use in reading.owners.items()}
+        return {owner: use for owner, use in uses.items() if use.memory_bytes is not None}
+
 
 def _has(reading: DeviceReading | None, series: Series) -> bool:
     return reading is not None and (reading.values.get(series) is not None or series in reading.parts)
@@ -172,4 +213,10 @@ def _patience_s(reading: DeviceReading | None, series: Series) -> int:
         return _LEAVE_SECONDS
     if not _speaks_of(reading, series):
         return _UNSPOKEN_SECONDS
-    return 0 if _state(reading, series) in _LASTING else _LEAVE_SECONDS
+    return 0 if _state(reading, series) in _LASTING else _leave_s(reading, series)
+
+
+def _leave_s(reading: DeviceReading | None, series: Series) -> int:
+    """For how long a source is waited for that has no value now and may have one in a moment."""
+    is_ready = reading is None or _state(reading, series) is not FieldState.NOT_READY
+    return _LEAVE_SECONDS if is_ready else _NOT_READY_SECONDS

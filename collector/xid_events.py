@@ -4,7 +4,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -60,13 +60,15 @@ class XidEvents:
             if self._is_known(heard):
                 return
             self._unmatched.append(heard)
+            where = {"gi_id": xid.gi_id, "ci_id": xid.ci_id}
+            told: dict[str, Any] = {name: value for name, value in where.items() if value is not None}
+            told |= {"text": text} if text else {}
+            # Whoever sees the count finds what it is of in the log.
+            log.error("xid", gpu_uuid=xid.gpu_uuid, xid=xid.code, told_by=str(source), **told)
             before = self._state.remembered.xids
             counts = Counter(before.get(xid.gpu_uuid, {}))
             counts[str(xid.code)] += 1
             self._state.keep(xids={**before, xid.gpu_uuid: dict(counts)})
-        where = {"gi_id": xid.gi_id, "ci_id": xid.ci_id}
-        told = {name: value for name, value in where.items() if value is not None} | ({"text": text} if text else {})
-        log.error("xid", gpu_uuid=xid.gpu_uuid, xid=xid.code, told_by=str(source), **told)
 
     def counts(self, gpu_uuid: str) -> Mapping[str, int]:
         """How many events there were on a card, by code; the same object while there is no other."""

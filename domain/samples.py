@@ -58,7 +58,7 @@ class DeviceReading:
     """What one card or MIG instance said in one second; None is "this card cannot tell", never 0.
 
     `mig_uuid` is None for the card itself. Bytes, watts, joules, celsius, hertz; ratios 0..1. `owners` maps an
-    owner to its bytes and its busy ratio and sums to the device; empty where owners cannot be told.
+    owner to its bytes and its busy ratio; what is told of either sums to the device. Empty where owners cannot be told.
 
     `parts` has the series of which a device has several values at a time, by their label (`Series.part`). `missing`
     says why a series has no value, `bases` where the values of one come from, where there is more than one way.
@@ -76,9 +76,13 @@ class DeviceReading:
 
 @dataclass(frozen=True, slots=True)
 class OwnerUse:
-    """One owner's part of a device in one second; `compute_ratio` is None where the card cannot split it."""
+    """One owner's part of a device in one second.
 
-    memory_bytes: int
+    `memory_bytes` is None where the driver says of none of the owner's processes how much they use: then that is among
+    what is `unattributed`. `compute_ratio` is None where the card cannot split it.
+    """
+
+    memory_bytes: int | None
     compute_ratio: float | None
 
 

@@ -82,6 +82,8 @@ def main() -> None:
     if sys.stdout is None:
         # It was closed before we began: nobody wants our output.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    if sys.argv[1:2] == ["collect"]:
+        _forgo_terminal_libraries()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -89,6 +91,15 @@ def main() -> None:
         # `run` has said so; the interpreter would say it again, at length.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
+
+
+def _forgo_terminal_libraries() -> None:
+    """Let httpx and structlog do without what they import to draw on a terminal, if it is there.
+
+    A collector draws nothing, and it is a tenth of the memory that a node would give for it.
+    """
+    for name in ("click", "rich"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type] # how an import is told that there is no such thing
 
 
 def run(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ What needs the ledger is in `ledger.py`: a rented node has none, and its collect
 """
 
 import sys
+from contextlib import suppress
 
 import httpx
 import structlog
@@ -49,7 +50,7 @@ def log_to_stderr() -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _LineLogger(sys.stderr),
     )
 
 
@@ -71,3 +72,13 @@ def sample_store(config: Settings) -> StoreAddress:
     # An empty one is none, as for every token.
     bearer = None if secret is None else secret.get_secret_value() or None
     return StoreAddress(config.victoriametrics_url, bearer, config.victoriametrics_ca_file)
+
+
+class _LineLogger(structlog.PrintLogger):
+    """Lines of a log. One that a full disk does not take is lost, and never what was about to be done."""
+
+    def msg(self, message: str) -> None:
+        with suppress(OSError):
+            super().msg(message)
+
+    debug = info = warning = error = msg

@@ -14,6 +14,7 @@ from domain.series import (
     CATALOGUE,
     COLLECTOR_COMPLETE_UNTIL,
     DEVICE,
+    GPU_FIELD_STATE,
     GPU_INFO,
     GPU_LAST_XID,
     GPU_MEMORY_TOTAL,
@@ -46,14 +47,15 @@ _GROUPS = {
     METER_LAG: "The meter itself",
 }
 
-_HEAD = """# Series
+_HEAD = f"""# Series
 
 Every series that gputab writes, made by `make docs` from `domain/series/` and `collector/capabilities.py`.
 
 Units are base units and ratios run from 0 to 1. A sample stamped s stands for the second [s, s+1). What a card cannot
-tell has no sample, never a 0: `gpu_field_state` says why. *device* stands for the labels `node`, `gpu_uuid` and, on a
-MIG instance, `mig_uuid`; all else that is known of a card is on `gpu_info`, by UUID. *grant* stands for `gpu_uuid`,
-`mig_uuid`, `allocation`, `tenant`, `project` and `kind`.
+tell has no sample, never a 0: `{GPU_FIELD_STATE.name}` says why.
+
+*device* stands for the labels `node`, `gpu_uuid` and, on a MIG instance, `mig_uuid`; what else is known of a card is
+on `{GPU_INFO.name}`, by UUID. *grant* stands for `gpu_uuid`, `mig_uuid`, `allocation`, `tenant`, `project` and `kind`.
 
 Cards are read by NVML, the library of the driver, or by DCGM; a number is that of a field (`NVML_FI_DEV_*`) or of a
 performance metric (GPM) in `nvml.h`. Both say the same under the same name, or the name is another.

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import settings
 
+from domain.clock import SystemClock
 from domain.errors import UnavailableError
 from machine.process import free_port
 from machine.programs import ALERTMANAGER, VICTORIA_METRICS, VMALERT, Program, find_program
@@ -79,6 +80,8 @@ def victoriametrics_url(victoriametrics_binary: Path, tmp_path_factory: pytest.T
     folder = tmp_path_factory.mktemp("victoriametrics")
     port = free_port()
     with start(binary=victoriametrics_binary, port=port, folder=folder):
+        # A collector sends what a store took in the second of its start again.
+        SystemClock().sleep_s(1)
         yield f"http://127.0.0.1:{port}"
 
 

@@ -13,6 +13,10 @@ from victoriametrics.store_address import StoreAddress
 
 RETENTION = "100y"
 DEDUP_INTERVAL_S = 1
+# A collector sends again what the last minute took, once it has seen that the server was started since: it looks every
+# few seconds.
+MOST_FLUSH_INTERVAL_S = 30
+DEFAULT_FLUSH_INTERVAL = "5s"
 
 
 def command(*, binary: Path, port: int, data_dir: Path, retention: str = RETENTION) -> list[str]:
@@ -33,10 +37,11 @@ def command(*, binary: Path, port: int, data_dir: Path, retention: str = RETENTI
 
 
 def check_flags(address: StoreAddress | str) -> None:
-    """Raise UnavailableError where the server at `address` is too old, or would bend samples.
+    """Raise UnavailableError where the server at `address` is too old, or would bend samples or lose too many.
 
     A version is known by its flags, since not every build prints one. Duplicates must be merged per second: a
-    longer interval throws seconds away, none at all counts a repeated sample twice.
+    longer interval throws seconds away, none at all counts a repeated sample twice. What it keeps off its disk for
+    longer than half a minute it may lose for good.
     """
     with Connection(address) as connection:
         page = MetricsPage(connection.url, connection.get("/metrics", "check VictoriaMetrics").text)
@@ -50,4 +55,10 @@ def check_flags(address: StoreAddress | str) -> None:
         raise UnavailableError(
             f"cannot use VictoriaMetrics at {page.url!r}: -dedup.minScrapeInterval is "
             f"{page.flags['dedup.minScrapeInterval']!r}; start it with {DEDUP_INTERVAL_S}s"
+        )
+    flush = "inmemoryDataFlushInterval"
+    if page.duration_s(flush, DEFAULT_FLUSH_INTERVAL) > MOST_FLUSH_INTERVAL_S:
+        raise UnavailableError(
+            f"cannot use VictoriaMetrics at {page.url!r}: -{flush} is {page.flags[flush]!r}, which a crash would cost; "
+            f"start it with {MOST_FLUSH_INTERVAL_S}s at most"
         )

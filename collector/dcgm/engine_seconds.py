@@ -17,8 +17,7 @@ from collector.ranges import is_possible
 from domain.clock import MICROSECONDS
 from domain.samples import FieldState
 
-# The engine's periods are not exact.
-_LATE_US = 100_000
+_LONG_PERIOD_US = 1_100_000
 _STALE_PERIODS = 3
 
 _Exact = int | Fraction | FieldState
@@ -38,20 +37,24 @@ class EngineSeconds:
         self.newest_us = 0
 
     def add(self, values: Iterable[FieldValue]) -> None:
-        """Take values as the engine gives them; fields that are not read here are left out."""
+        """Take what the engine answers to one question; fields that are not read here are left out.
+
+        A failure is one of that answer: it holds until the next.
+        """
         with self._lock:
+            self._failed.clear()
             for each in values:
                 field = FIELD_OF_NUMBER.get(each.field)
                 if field is not None:
                     self._add(field, each)
 
     def forget_before(self, before_us: int) -> None:
-        """Drop what was read before; the last XID error is not read in periods, and stays."""
+        """Drop what was read before; of the last XID error, which is not read in periods, all but the newest."""
         with self._lock:
             for fields in self._read.values():
                 for field, values in fields.items():
-                    if field is not LAST_XID:
-                        fields[field] = {time_us: exact for time_us, exact in values.items() if time_us >= before_us}
+                    from_us = min(before_us, max(values, default=0)) if field is LAST_XID else before_us
+                    fields[field] = {time_us: exact for time_us, exact in values.items() if time_us >= from_us}
 
     def of_second(self, entity: Entity, second_s: int) -> dict[DcgmField, _Exact]:
         """Each field that was ever read, as it was in that second, or why it has no value."""
@@ -77,7 +80,9 @@ class EngineSeconds:
             if field is LAST_XID:
                 told |= {field: values[times[-1]]} if times else {}
                 continue
-            within = [values[time_us] for time_us in times if time_us > until_us - MICROSECONDS - _LATE_US]
+            within = [values[time_us] for time_us in times if time_us > until_us - MICROSECONDS]
+            # Its periods are not exact: what was read a moment before the second is better than a hole.
+            within = within or [values[time_us] for time_us in times[-1:] if time_us > until_us - _LONG_PERIOD_US]
             told[field] = _reduced(field, within) if within else self._absence(times, until_us)
             if within and told[field] is FieldState.NOT_READY:
                 blank.add(field)
@@ -96,6 +101,8 @@ class EngineSeconds:
 
 def _reduced(field: DcgmField, within: list[_Exact]) -> _Exact:
     """The one value of a second that was read several times; blanks count only where there is nothing else."""
+    if FieldState.GARBAGE in within:
+        return FieldState.GARBAGE
     values = [exact for exact in within if not isinstance(exact, FieldState)]
     if len(values) < 2:
         return values[0] if values else within[-1]

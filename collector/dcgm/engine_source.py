@@ -24,7 +24,7 @@ from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
 from domain.inventory import Device
 from domain.samples import Basis, DeviceReading, FieldState
-from domain.slugs import check_model
+from domain.slugs import check_model, check_name
 
 BASIS = Basis("dcgm_engine", "watched")
 
@@ -143,13 +143,15 @@ class HostEngineSource:
             if card.instances:
                 told |= {field: FieldState.UNSUPPORTED for field in told if field.scope is Scope.CARD_WITHOUT_MIG}
             said = device_values(told, card.driver_version)
-            has_value = has_value or bool(said.values or said.parts)
+            garbage = [field.series for field, exact in told.items() if exact is FieldState.GARBAGE]
+            garbled = [series for series in garbage if series is not None]
+            has_value = has_value or bool(said.values or said.parts or garbled)
             place = card.gpu_uuid, mig_uuid
             if place not in states:
                 states[place] = DeviceReadings(*place, BASIS)
             # Where MIG is on, owners are told per instance.
             is_owned = mig_uuid is not None or not card.instances
-            readings.append(states[place].reading(said, now_s, is_owned=is_owned))
+            readings.append(states[place].reading(said, now_s, garbled=garbled, is_owned=is_owned))
         return readings if has_value else []
 
     @contextmanager
@@ -161,10 +163,7 @@ class HostEngineSource:
             )
         try:
             if self._engine is None:
-                self._engine = self._connect()
-                self._seconds = EngineSeconds()
-                self._watches = EngineWatches(self._clock)
-                self._look_at_cards(self._engine)
+                self._engine = self._opened()
             yield self._engine
         except EngineError as error:
             if error.is_disconnected and self._engine is not None:
@@ -175,6 +174,18 @@ class HostEngineSource:
             raise
         finally:
             self._lock.release()
+
+    def _opened(self) -> HostEngine:
+        """A new connection of which the cards are known and watched; else none, so that the next caller tries anew."""
+        engine = self._connect()
+        self._seconds = EngineSeconds()
+        self._watches = EngineWatches(self._clock)
+        try:
+            self._look_at_cards(engine)
+        except UnavailableError:
+            engine.close()
+            raise
+        return engine
 
     def _look_at_cards(self, engine: HostEngine) -> None:
         cards = engine.cards()
@@ -203,6 +214,7 @@ def _is_lost(told: Mapping[DcgmField, int | Fraction | FieldState]) -> bool:
 
 def _device(card: EngineCard) -> Device:
     """The card as an inventory has it. Raises InputError where the engine says too little of it."""
+    check_name("GPU UUID", card.gpu_uuid)
     if not card.vram_total_bytes and not card.instances:
         raise InputError(
             f"cannot collect the card {card.gpu_uuid!r}: DCGM does not tell its size; see `dcgmi discovery`"

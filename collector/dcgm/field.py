@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from math import isfinite
 
 from collector.ranges import counted_ratio
 from domain.samples import FieldState
@@ -67,7 +68,8 @@ class DcgmField:
 
     def exact(self, value: int | float) -> int | Fraction | FieldState:
         """The value in base units, exactly as written, or why there is none. What is counted in wholes is an `int`."""
-        reason = self._blank(value)
+        # What a double can be and a number is not.
+        reason = self._blank(value) if isfinite(value) else FieldState.GARBAGE
         if reason is not None:
             return reason
         if self.zero_is_none and value == 0:

@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from math import isnan
 
+from collector.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, ComputeBasis, StuckProfiling
 from collector.dcgm.device_values import DeviceValues
 from collector.dcgm.fields import FIELDS
-from collector.nvml.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, ComputeBasis, StuckProfiling
-from collector.nvml.telling import Said, Telling
+from collector.telling import Said, Telling
 from domain.samples import UNATTRIBUTED, Basis, DeviceReading, OwnerUse
 from domain.series import GPU_COMPUTE, GPU_MEMORY_USED, GPU_UP, Series
 

@@ -21,22 +21,17 @@ class CompletenessMark:
         self._due_s: int | None = None
         self._published_s: int | None = None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether delivery has come further than was published."""
+        return self._next_s() is not None
+
     def follow(self) -> None:
         """Move on to how far delivery has come. For when the store was just seen to be the one that took it."""
-        self._due_s = None
-        until_s = self._queue.complete_until_s
-        if until_s is None:
-            return
-        end_s = self._clock.now_us() // MICROSECONDS + 1
-        until_s = min(until_s, end_s)
-        marked_until_s = self._queue.marked_until_s
-        # One of a time to come was published on a clock that was ahead, too.
-        if until_s == self._published_s or until_s < marked_until_s <= end_s:
-            return
-        if until_s != marked_until_s:
+        self._due_s = self._next_s()
+        if self._due_s is not None and self._due_s != self._queue.marked_until_s:
             # First on disk: whatever is killed now, no later process says less.
-            self._queue.mark(until_s)
-        self._due_s = until_s
+            self._queue.mark(self._due_s)
 
     def line(self) -> bytes:
         """What is to be pushed for it now; nothing where it has not moved."""
@@ -49,3 +44,15 @@ class CompletenessMark:
         """The store has taken the line."""
         if self._due_s is not None:
             self._published_s, self._due_s = self._due_s, None
+
+    def _next_s(self) -> int | None:
+        """What would be true now and was not published; None where nothing is."""
+        until_s = self._queue.complete_until_s
+        if until_s is None:
+            return None
+        end_s = self._clock.now_us() // MICROSECONDS + 1
+        until_s = min(until_s, end_s)
+        # One of a time to come was published on a clock that was ahead, too.
+        if until_s == self._published_s or until_s < self._queue.marked_until_s <= end_s:
+            return None
+        return until_s

@@ -2,7 +2,7 @@
 
 One SQLite file per node, one row per sampled second. A row is committed to disk before the second counts as
 sampled, and leaves only some time after the store has taken it: VictoriaMetrics says yes before its own disk
-has the samples, so what it took in the last minute is sent again when it comes back after a failure.
+has the samples, so what it took in the last minute is sent again where it was started since.
 """
 
 import threading
@@ -15,7 +15,6 @@ from collector.delivery.batch_rows import Batch, BatchRows
 from collector.delivery.quarantine import Quarantine, Row
 from collector.delivery.queue_file import QueueDamagedError, QueueFile
 from collector.delivery.report_queue import Report, ReportQueue
-from domain.clock import MICROSECONDS
 from domain.period import HOUR_S
 from victoriametrics.limits import Unusable
 from victoriametrics.push import pack
@@ -64,9 +63,6 @@ class BatchQueue:
         found = self._rows.found
         self._pending = {each: None for each, delivered_us in found.items() if delivered_us is None}
         self._delivered = {each: delivered_us for each, delivered_us in found.items() if delivered_us is not None}
-        self._newest_delivered_s = 0
-        self.delivery_s: float | None = None
-        """How long after it began the newest second that this process delivered was taken; None before the first."""
 
     @property
     def sampled_until_s(self) -> int | None:
@@ -167,24 +163,21 @@ class BatchQueue:
             batches.append(batch)
         return batches
 
-    def delivered(self, seconds: Iterable[int], now_us: int) -> None:
-        """The store has taken these seconds. They are kept for `KEEP_DELIVERED_US` more.
+    def delivered(self, seconds: Iterable[int], at_us: int) -> None:
+        """The store has taken these seconds at that microsecond. They are kept for `KEEP_DELIVERED_US` more.
 
-        A few are written down with whatever is written next.
+        By a clock that nobody sets, since one that was set would let go of what was taken a moment ago. It may begin
+        anew with each process, which sends again first what it finds. A few are written down with whatever is written
+        next.
         """
         with self._lock:
-            taken = dict.fromkeys((second_s for second_s in seconds if second_s in self._pending), now_us)
+            taken = dict.fromkeys((second_s for second_s in seconds if second_s in self._pending), at_us)
             for second_s in taken:
                 del self._pending[second_s]
-            newest_s = max(taken, default=0)
-            if newest_s > self._newest_delivered_s:
-                self._newest_delivered_s = newest_s
-                self.delivery_s = now_us / MICROSECONDS - newest_s
             self._delivered |= taken
             self._rows.stamp(taken)
-            # One of a time to come was delivered before a clock was set back.
-            kept_us = range(now_us - KEEP_DELIVERED_US, now_us + 1)
-            for second_s in [each for each, delivered_us in self._delivered.items() if delivered_us not in kept_us]:
+            kept_from_us = at_us - KEEP_DELIVERED_US
+            for second_s in [each for each, delivered_us in self._delivered.items() if delivered_us < kept_from_us]:
                 self._drop(second_s)
             if self._rows.behind > _UNWRITTEN_CHANGES:
                 self._write()

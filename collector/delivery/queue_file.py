@@ -48,6 +48,8 @@ class QueueFile(sqlite3.Connection):
         try:
             self.execute("PRAGMA locking_mode = EXCLUSIVE")
             self.execute("PRAGMA journal_mode = WAL")
+            # In KiB: a second is written once and read once or twice, so more would only be memory.
+            self.execute("PRAGMA cache_size = -256")
             # Each commit is on the disk before it returns, so a power cut costs at most the second in progress.
             self.execute("PRAGMA synchronous = FULL")
             self._check_format()

@@ -25,8 +25,9 @@ log = structlog.get_logger()
 class InventoryReporter:
     """Looks at the cards every 5 s, reports a change at once and the unchanged inventory every minute.
 
-    It has a thread of its own, since a driver that hangs in an inventory must not stop the sampling of the
-    other cards. Reports wait in the queue with the second of their observation until the service takes them.
+    It has two threads of its own, since a driver that hangs in an inventory must not stop the sampling of the other
+    cards, nor a service that hangs the looking. Reports wait in the queue with the second of their observation until
+    the service takes them.
     """
 
     def __init__(
@@ -48,18 +49,24 @@ class InventoryReporter:
         self._clock = clock
         self._service = service
         self._changed = changed or Event()
+        self._arrived = Event()
         self._reported_at_s: float | None = None
         self._is_failing = False
         self.devices: tuple[Device, ...] = ()
         self.look()
 
     def run(self, stop: Event) -> None:
-        """Look and report until `stop` is set."""
+        """Look until `stop` is set, and queue what is to be reported."""
         while not stop.is_set():
-            self.deliver()
-            self._wait(stop)
+            self._wait(self._changed, stop)
             if not stop.is_set():
                 self._look_again()
+
+    def send(self, stop: Event) -> None:
+        """Deliver reports until `stop` is set: each at once, or when the service is back."""
+        while not stop.is_set():
+            self.deliver()
+            self._wait(self._arrived, stop)
 
     def look(self) -> None:
         """Read the inventory, and queue a report if it has changed or the last is a minute old."""
@@ -75,6 +82,7 @@ class InventoryReporter:
         body = json.dumps(asdict(Inventory(second_s, devices)), separators=(",", ":")).encode()
         self._queue.put_report(body, is_repeat=not is_change)
         self._reported_at_s = monotonic_s
+        self._arrived.set()
 
     def deliver(self) -> None:
         """Send what waits, oldest first, until the service does not take it."""
@@ -93,13 +101,13 @@ class InventoryReporter:
                 log.info("allocator_available", node=self._node)
             self._is_failing = False
 
-    def _wait(self, stop: Event) -> None:
-        """Wait for the next look, or until there is something to see."""
+    def _wait(self, event: Event, stop: Event) -> None:
+        """Wait for some seconds, or until the event, which is over then."""
         until_s = self._clock.monotonic_s() + _LOOK_SECONDS
-        while not (self._changed.is_set() or self._clock.monotonic_s() >= until_s):
+        while not (event.is_set() or self._clock.monotonic_s() >= until_s):
             if stop.wait(_GLANCE_SECONDS):
                 return
-        self._changed.clear()
+        event.clear()
 
     def _look_again(self) -> None:
         try:

@@ -11,7 +11,7 @@ from collector.delivery.queue import BatchQueue
 from collector.delivery.queue_file import QueueDamagedError
 from collector.delivery.sieve import Sieve
 from collector.delivery.store_watch import StoreWatch
-from domain.clock import Clock
+from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
 from victoriametrics.connection import BodyTooLargeError, BusyError
 from victoriametrics.push import Pusher, pack
@@ -51,15 +51,16 @@ class Sender:
         self._queue = queue
         self._pusher = pusher
         self._clock = clock
-        self._check_store = check_store
-        self._is_store_checked = False
-        self._watch = StoreWatch(node, queue, pusher, clock)
+        self._watch = StoreWatch(node, queue, pusher, clock, check_store)
         self._mark = CompletenessMark(node, queue, clock)
         self._sieve = Sieve(node, queue, pusher, clock)
         self._arrived = threading.Event()
         self._failure: str | None = None
         self._rest_s = 0.0
         self._request_bytes = self._most_bytes = _REQUEST_BYTES
+        self._newest_s = 0
+        self.delivery_s: float | None = None
+        """How long after it began the newest second that was delivered was taken; None before the first."""
 
     @property
     def is_failing(self) -> bool:
@@ -99,11 +100,13 @@ class Sender:
         """
         self._pusher.limit_answers(_LAST_ANSWER_SECONDS)
         until_s = self._clock.monotonic_s() + seconds
-        while len(self._queue) and self._clock.monotonic_s() < until_s and self.deliver():
-            pass
-        if not (len(self._queue) or self.is_failing):
+        while self._clock.monotonic_s() < until_s and self.deliver():
+            if len(self._queue):
+                continue
+            if not self._mark.is_behind:
+                break
+            # It may be seen only now that the store was started since: then what it took is sent again, and looked at.
             self._watch.look_soon()
-            self.deliver()
 
     def deliver(self) -> bool:
         """Send the newest seconds that wait, and one request of older ones; False where the store is away.
@@ -112,9 +115,6 @@ class Sender:
         so far apart that it would drop what is sampled now. Raises QueueDamagedError.
         """
         try:
-            if not self._is_store_checked:
-                self._check_store()
-                self._is_store_checked = True
             store, is_seen = self._watch.look()
             if is_seen:
                 self._mark.follow()
@@ -136,7 +136,7 @@ class Sender:
             return
         try:
             self._push(batches, mark)
-        except InputError:
+        except (InputError, BodyTooLargeError):
             # Each by itself, so that only what is unusable stays behind. A mark that is refused is a door that is shut.
             for batch in batches:
                 self._push_alone(batch)
@@ -150,16 +150,13 @@ class Sender:
         began_s = self._clock.monotonic_s()
         try:
             self._push(batches)
-        except InputError as error:
+        except (InputError, BodyTooLargeError) as error:
             if len(batches) == 1:
                 self._sieve.push(batches[0], error)
-            else:
-                self._shrink(batches)
-        except BodyTooLargeError:
-            if len(batches) == 1:
-                raise
+                return
             self._shrink(batches)
-            self._most_bytes = self._request_bytes
+            if isinstance(error, BodyTooLargeError):
+                self._most_bytes = self._request_bytes
         except UnavailableError:
             self._shrink(batches, _LEAST_REQUEST_BYTES)
             raise
@@ -177,13 +174,20 @@ class Sender:
     def _push_alone(self, batch: Batch) -> None:
         try:
             self._push([batch])
-        except InputError as error:
+        except (InputError, BodyTooLargeError) as error:
             self._sieve.push(batch, error)
 
     def _push(self, batches: Sequence[Batch], mark: bytes = b"") -> None:
         packed = b"".join([*(batch.packed for batch in batches), *([pack(mark)] if mark else [])])
         self._pusher.push(b"".join([*(batch.body for batch in batches), mark]), packed)
-        self._queue.delivered((batch.second_s for batch in batches), self._clock.now_us())
+        self._queue.delivered((batch.second_s for batch in batches), round(self._clock.monotonic_s() * MICROSECONDS))
+        self._note_delivery(batches)
+
+    def _note_delivery(self, batches: Sequence[Batch]) -> None:
+        newest_s = max((batch.second_s for batch in batches), default=0)
+        if newest_s > self._newest_s:
+            self._newest_s = newest_s
+            self.delivery_s = self._clock.now_us() / MICROSECONDS - newest_s
 
     def _note_failure(self, error: InputError | UnavailableError) -> None:
         """Say it once, and again where it changes. In which words a store is away is no change.
@@ -191,7 +195,7 @@ class Sender:
         But a store that was away when we began, and answers now, may have to be refused for a reason.
         """
         self._rest_s = min(error.retry_after_s, _LONGEST_REST_SECONDS) if isinstance(error, BusyError) else 0.0
-        is_away = self._is_store_checked and not isinstance(error, InputError)
+        is_away = self._watch.is_fit and not isinstance(error, InputError)
         failure = "away" if is_away else str(error)
         # When it answers again, it may have been started since, with other flags.
         self._watch.look_soon()

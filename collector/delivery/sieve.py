@@ -10,6 +10,7 @@ from collector.sample_runs import one_sample
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError
 from domain.series import COLLECTOR_QUEUED
+from victoriametrics.connection import BodyTooLargeError
 from victoriametrics.encode import encode
 from victoriametrics.limits import Unusable, unusable_lines
 from victoriametrics.push import Pusher, ServerState
@@ -50,27 +51,30 @@ class Sieve:
             )
         return [left for batch in found if (left := self._set_aside(batch, unusable_lines(batch.body, store.limits)))]
 
-    def push(self, batch: Batch, error: InputError) -> None:
-        """Send a second that the store has called unusable: all but those lines that it refuses alone.
+    def push(self, batch: Batch, error: InputError | BodyTooLargeError) -> None:
+        """Send a second that the store has called unusable, or too large: all but those lines that it refuses alone.
 
-        Raises InputError where it refuses what is known to be good: then a door is shut, and no line is to blame.
+        Raises InputError where it refuses what is known to be good: then a door is shut, and no line is to blame. Nor
+        is it of one that is too large alone, for which BodyTooLargeError is raised.
         """
         now_s = self._clock.now_us() // MICROSECONDS
         self._pusher.push(encode([one_sample(COLLECTOR_QUEUED, {"node": self._node}, now_s, len(self._queue))]))
         left = self._set_aside(batch, self._refused(batch.lines, error))
         if left is not None:
-            self._queue.delivered([left.second_s], self._clock.now_us())
+            self._queue.delivered([left.second_s], round(self._clock.monotonic_s() * MICROSECONDS))
 
-    def _refused(self, lines: Sequence[bytes], error: InputError) -> list[Unusable]:
+    def _refused(self, lines: Sequence[bytes], error: InputError | BodyTooLargeError) -> list[Unusable]:
         """Of lines that were refused together those that are refused alone; the others are sent."""
         if len(lines) <= 1:
+            if isinstance(error, BodyTooLargeError):
+                raise error
             return [Unusable(line, str(error)) for line in lines]
         half = len(lines) // 2
         found: list[Unusable] = []
         for part in (lines[:half], lines[half:]):
             try:
                 self._pusher.push(b"".join(line + b"\n" for line in part))
-            except InputError as its_error:
+            except (InputError, BodyTooLargeError) as its_error:
                 found += self._refused(part, its_error)
         return found
 

@@ -1,6 +1,7 @@
 """What a store says of itself, asked every few seconds: whether it was started since, and what it keeps."""
 
 import math
+from collections.abc import Callable
 
 import structlog
 
@@ -19,13 +20,19 @@ log = structlog.get_logger()
 class StoreWatch:
     """One store, looked at by one collector; of its thread alone, but for `skew_s`."""
 
-    def __init__(self, node: str, queue: BatchQueue, pusher: Pusher, clock: Clock) -> None:
+    def __init__(
+        self, node: str, queue: BatchQueue, pusher: Pusher, clock: Clock, check_store: Callable[[], None]
+    ) -> None:
+        """`check_store` raises UnavailableError where the store would bend samples."""
         self._node = node
         self._queue = queue
         self._pusher = pusher
         self._clock = clock
+        self._check_store = check_store
         self._store: ServerState | None = None
         self._next_look_s = -math.inf
+        self.is_fit = False
+        """Whether the process that answered last was seen to bend no samples."""
         self.skew_s: float | None = None
         """How far the store's clock is ahead at least, negative where it is behind; None before it was asked.
 
@@ -43,10 +50,11 @@ class StoreWatch:
         was started since it was last asked may have lost what it took of late, which waits again. A store that is
         killed and back before the next push is not missed: the client opens the connection again and says nothing.
         That a connection is new would prove less: a proxy keeps its own, and the store closes each of ours after two
-        minutes. One that a collector asks for the first time may have been killed while no collector ran. Starts
-        within one second look like one.
+        minutes. One that a collector asks for the first time may have been killed while no collector ran. It tells its
+        start in whole seconds: what it had taken by the end of that second is sent again too.
 
-        Raises InputError where the store would drop what is sampled now.
+        Raises InputError where the store would drop what is sampled now, UnavailableError where it would bend it, as
+        one may that was started again with other flags.
         """
         now_s = self._clock.now_us() // MICROSECONDS
         store = self._store
@@ -63,6 +71,8 @@ class StoreWatch:
         )
 
     def _ask(self) -> ServerState:
+        if not self.is_fit:
+            self._check()
         asked_us = self._clock.now_us()
         store = self._pusher.state()
         answered_us = self._clock.now_us()
@@ -70,10 +80,19 @@ class StoreWatch:
         least_s = store.now_s - answered_us / MICROSECONDS
         most_s = store.now_s + 1 - asked_us / MICROSECONDS
         self.skew_s = max(least_s, 0.0) + min(most_s, 0.0)
-        if self._store is None or store.started_s != self._store.started_s:
+        last = self._store
+        if last is not None and store.started_s != last.started_s:
+            self._check()
+        # One that was asked in the second of its start may have been killed since, and started again within it.
+        if last is None or store.started_s != last.started_s or last.now_s == last.started_s:
             again = self._queue.send_again()
-            if self._store is not None:
+            if last is not None and store.started_s != last.started_s:
                 log.warning("store_restarted", node=self._node, sent_again_seconds=again)
         self._store = store
         self._next_look_s = self._clock.monotonic_s() + _LOOK_SECONDS
         return store
+
+    def _check(self) -> None:
+        self.is_fit = False
+        self._check_store()
+        self.is_fit = True

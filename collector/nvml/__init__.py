@@ -1,1 +1,1 @@
-"""Real cards, by NVML: one door to the driver, and a file for each kind of thing it tells."""
+"""Real cards, by NVML: one door to the driver, and the life of what is behind it."""

@@ -50,7 +50,7 @@ class CardOwners:
         What is allocated in between is nobody's then, not more than there is. Raises CardLostError, DriverGoneError.
         """
         unavailable = FieldState.ATTRIBUTION_UNAVAILABLE
-        self._listed = self._lists.read() if self._table.has_host_pids else unavailable
+        self._listed = self._lists.read() if self._table.can_tell_owners else unavailable
 
     def split(self, device: Device, readings: list[DeviceReading]) -> list[DeviceReading]:
         """The readings of one second with their owners: the card's, or where MIG is on each instance's.
@@ -117,6 +117,8 @@ class CardOwners:
         listed = {each.pid for each in self._listed}
         sampled = set() if isinstance(self._percents, FieldState) else self._percents.keys() - listed
         looked = self._processes.look(listed | sampled)
+        # The next second's may be the new one's only.
+        self._use.forget(looked.replaced)
         if not isinstance(self._percents, FieldState):
             there = listed | looked.seen | looked.owners.keys()
             self._percents = {pid: percent for pid, percent in self._percents.items() if pid in there}

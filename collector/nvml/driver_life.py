@@ -17,7 +17,7 @@ from collector.nvml.driver import Driver, DriverGoneError
 from collector.source import NewProcessNeededError
 from domain.errors import UnavailableError
 
-# How long to wait after a failure to open it, doubled up to the last.
+# How long to wait after a failure to open it, doubled up to the last, until it was open for as long as that.
 _FIRST_WAIT_SECONDS = 0.5
 _LAST_WAIT_SECONDS = 10.0
 
@@ -64,12 +64,14 @@ class DriverLife:
         """`release` frees what was allocated in the driver; it is called with no one using it, before it is closed."""
         self._calls = calls
         self._release = release
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
         self._state = DriverState.GONE
         self._driver: Driver | None = None
         self._leaving: Driver | None = None
+        self._is_closing = False
         self._users: list[str] = []
         self._opened = 0
+        self._opened_at_s = 0.0
         self._wait_s = _FIRST_WAIT_SECONDS
         self._try_at_s = 0.0
         self._new_process_at_s: float | None = None
@@ -77,7 +79,7 @@ class DriverLife:
 
     def status(self) -> DriverStatus:
         """What it is now."""
-        with self._condition:
+        with self._lock:
             is_released = self._driver is None and self._leaving is None
             return DriverStatus(self._state, self._opened, is_released, tuple(sorted(set(self._users))))
 
@@ -88,6 +90,7 @@ class DriverLife:
     def start_quiesced(self) -> None:
         """Do not open it before `tend` is told to."""
         self._state = DriverState.QUIESCED
+        _say_quiesced()
 
     @contextmanager
     def use(self, user: str) -> Iterator[Opened]:
@@ -95,7 +98,7 @@ class DriverLife:
 
         Raises DriverAwayError where it is not open, and passes on a DriverGoneError, after which it is not.
         """
-        with self._condition:
+        with self._lock:
             if self._driver is None:
                 raise DriverAwayError(self._state)
             opened = Opened(self._driver, self._opened)
@@ -106,7 +109,7 @@ class DriverLife:
             self._note_gone(opened, error)
             raise
         finally:
-            with self._condition:
+            with self._lock:
                 self._users.remove(user)
 
     def is_open(self, opened: Opened) -> bool:
@@ -124,11 +127,11 @@ class DriverLife:
 
     def tend(self, *, quiesce: bool) -> None:
         """Close or open the driver as is due. To be called several times a second, by one thread."""
-        with self._condition:
+        with self._lock:
             if quiesce and self._state is not DriverState.QUIESCED:
                 self._leave(DriverState.QUIESCED)
                 self._new_process_at_s = None
-                log.info("driver_quiesced")
+                _say_quiesced()
         if self._leaving is not None:
             if self._close_left():
                 log.info("driver_released", state=str(self._state))
@@ -138,8 +141,8 @@ class DriverLife:
                 self._open()
 
     def close(self) -> None:
-        """Let go of the driver for good, unless a call hangs in it."""
-        with self._condition:
+        """Let go of the driver for good, unless a call hangs in it. May hang, as every call of the driver may."""
+        with self._lock:
             self._leave(DriverState.QUIESCED)
         if self._leaving is not None:
             self._close_left()
@@ -153,20 +156,19 @@ class DriverLife:
         except DriverGoneError as error:
             self._note_failed(error)
             raise
-        with self._condition:
+        with self._lock:
             self._driver = driver
             self._state = DriverState.OPEN
             self._opened += 1
-            self._wait_s = _FIRST_WAIT_SECONDS
+            self._opened_at_s = self._calls.now_s()
             self._new_process_at_s = self._failed = None
         log.info("driver_opened", times=self._opened)
 
     def _note_failed(self, error: DriverGoneError) -> None:
-        with self._condition:
+        with self._lock:
             self._state = _state_after(error)
             now_s = self._calls.now_s()
-            self._try_at_s = now_s + self._wait_s
-            self._wait_s = min(2 * self._wait_s, _LAST_WAIT_SECONDS)
+            self._put_off(now_s)
             self._note_mismatch(now_s)
             is_news = self._failed != error.code
             self._failed = error.code
@@ -174,15 +176,22 @@ class DriverLife:
             log.warning("driver_not_opened", state=str(self._state), reason=str(error))
 
     def _note_gone(self, opened: Opened, error: DriverGoneError) -> None:
-        with self._condition:
+        with self._lock:
             if self._driver is not opened.driver:
                 return
             self._leave(_state_after(error))
             now_s = self._calls.now_s()
-            self._try_at_s = now_s + self._wait_s
+            if now_s - self._opened_at_s >= _LAST_WAIT_SECONDS:
+                self._wait_s = _FIRST_WAIT_SECONDS
+            self._put_off(now_s)
             self._note_mismatch(now_s)
             state = str(self._state)
         log.warning("driver_gone", state=state, reason=str(error))
+
+    def _put_off(self, now_s: float) -> None:
+        """Try again later, and later still where one that was opened did not last. Call with the lock held."""
+        self._try_at_s = now_s + self._wait_s
+        self._wait_s = min(2 * self._wait_s, _LAST_WAIT_SECONDS)
 
     def _note_mismatch(self, now_s: float) -> None:
         if self._state is DriverState.MISMATCH and self._new_process_at_s is None:
@@ -196,15 +205,20 @@ class DriverLife:
 
     def _close_left(self) -> bool:
         """Close the driver that is lent no more; False while somebody still uses it."""
-        with self._condition:
-            if self._users or self._leaving is None:
+        with self._lock:
+            if self._users or self._is_closing or self._leaving is None:
                 return False
-            driver = self._leaving
+            driver, self._is_closing = self._leaving, True
         self._release()
         driver.close()
-        with self._condition:
-            self._leaving = None
+        with self._lock:
+            self._leaving, self._is_closing = None, False
         return True
+
+
+def _say_quiesced() -> None:
+    # Who has forgotten it finds it in the log, also of a process that was started since.
+    log.info("driver_quiesced", remedy="take the cards up again by `gputab quiesce --resume`")
 
 
 def _state_after(error: DriverGoneError) -> DriverState:

@@ -1,5 +1,6 @@
 """XID errors as the driver tells them: one thread waits for its events."""
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import Event
@@ -23,6 +24,8 @@ _WAIT_MS = 250
 _NO_INSTANCE = 0xFFFFFFFF
 _AGAIN_SECONDS = 1.0
 _EARLY_SECONDS = 0.05
+# A card that fails to be listened to is tried again after so long.
+_REGISTER_AGAIN_SECONDS = 10.0
 
 log = structlog.get_logger()
 
@@ -43,7 +46,8 @@ class XidWatch:
         self._cards = cards
         self._now_s = now_s
         self._is_failing = False
-        self._deaf: set[str] = set()
+        # When to try again to listen to those that failed, by UUID.
+        self._retry_at_s: dict[str, float] = {}
 
     def run(self, stop: Event) -> None:
         """Listen until `stop` is set."""
@@ -78,19 +82,24 @@ class XidWatch:
 
     def _register(self, opened: Opened, events: Any, uuids: dict[int, str]) -> None:
         """Listen to the cards that were found since; `uuids` are those that were, by the address of the handle."""
+        now_s = self._now_s()
         for card in self._cards():
+            uuid = card.device.uuid
             address = 0 if card.handle is None else address_of(card.handle)
-            if card.opening != opened.opening or not address or address in uuids:
+            is_asked = uuids.get(address) == uuid and now_s < self._retry_at_s.get(uuid, math.inf)
+            if card.opening != opened.opening or not address or is_asked:
                 continue
-            uuids[address] = uuid = card.device.uuid
+            uuids[address] = uuid
             try:
                 if opened.driver.ask("DeviceGetSupportedEventTypes", card.handle) & _XID:
                     opened.driver.ask("DeviceRegisterEvents", card.handle, _XID, events)
-                self._deaf.discard(uuid)
             except DriverError as error:
-                if uuid not in self._deaf and error.state is not FieldState.UNSUPPORTED:
-                    log.warning("xid_events_untold", gpu_uuid=uuid, reason=str(error))
-                self._deaf.add(uuid)
+                if error.state is not FieldState.UNSUPPORTED:
+                    if uuid not in self._retry_at_s:
+                        log.warning("xid_events_untold", gpu_uuid=uuid, reason=str(error))
+                    self._retry_at_s[uuid] = now_s + _REGISTER_AGAIN_SECONDS
+                    continue
+            self._retry_at_s.pop(uuid, None)
 
     def _hear(self, event: Any, uuids: dict[int, str]) -> None:
         # A card that is lost cannot be asked for its name any more.

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 # A healthy card takes a few milliseconds.
 _HOLD_SECONDS = 0.1
@@ -33,11 +34,16 @@ class GpmTurn:
             give_up_s = self._now_s() + _WAIT_SECONDS
             while self._current is not None and self._now_s() - self._taken_s < _HANG_SECONDS:
                 patience_s = min(self._taken_s + _HOLD_SECONDS, give_up_s) - self._now_s()
-                if patience_s <= 0 or not self._condition.wait(patience_s):
+                before = self._current
+                # Who wakes too late to be told of it may find his turn there all the same.
+                if patience_s <= 0 or not self._condition.wait_for(partial(self._is_over, before), patience_s):
                     return None
             self._turns += 1
             self._current, self._taken_s = self._turns, self._now_s()
             return self._current
+
+    def _is_over(self, turn: int | None) -> bool:
+        return self._current != turn
 
     def give(self, turn: int) -> None:
         """Let the next one have it; nothing where the turn was lost meanwhile."""

@@ -11,7 +11,7 @@ from collector.nvml.cards import Found, find_card
 from collector.nvml.driver import CardLostError
 from collector.nvml.driver_life import DriverAwayError, DriverLife
 from collector.nvml.generations import Generations
-from collector.nvml.mig import Place, address_of
+from collector.nvml.mig import Place, address_of, missing_numbers
 from collector.source import SourceGoneError
 from collector.workers import Answers, Workers
 from domain.errors import UnavailableError
@@ -83,9 +83,9 @@ class KnownCards:
         by_uuid = dict(self._by_uuid)
         for _, (opened_as, found) in sorted(told.answers.items()):
             by_uuid[found.device.uuid] = self._known(opened_as, found)
-            self._unseen.discard(found.device.index)
         self._by_uuid = by_uuid
         unseen = _reasons(told)
+        self._unseen &= unseen.keys()
         for index, reason in sorted(unseen.items()):
             self._note_unseen(index, str(reason))
         self._note_not_found({found.device.uuid for _, found in told.answers.values()}, unseen)
@@ -115,10 +115,13 @@ class KnownCards:
                 reason="the driver forgets the card, its counters too, when nobody holds it",
                 remedy="run nvidia-persistenced, or `nvidia-smi -pm 1`",
             )
+        before = self._by_uuid.get(uuid)
+        if before is not None and before.opening == opening:
+            # Who reads the card has not seen yet that they went, and what is there now may look the same.
+            self.generations.miss(uuid, missing_numbers(before.places, found.places))
         device = replace(found.device, instances=self.generations.number(uuid, found.instances))
         handles = {each.itself.gi_id: each.handle for each in found.instances}
         card = KnownCard(device, opening, found.handle, found.places_max, found.places, handles)
-        before = self._by_uuid.get(uuid)
         # Whoever reads the card goes by the object: a card that is as it was goes on as it was.
         return before if before is not None and _is_same(before, card) else card
 
@@ -126,13 +129,12 @@ class KnownCards:
         """What is to be thought of the cards that were not among those found."""
         for uuid in self._by_uuid.keys() - found:
             card = self._by_uuid[uuid]
-            is_lost = isinstance(unseen.get(card.device.index), CardLostError) if unseen else True
-            if not unseen:
-                # Every card answered, and this is none of them: its handle is good for nothing.
-                card = KnownCard(card.device)
+            # One that was lost is so until it is found: that another fails to answer says nothing of it.
+            is_lost = not unseen or card.is_lost or isinstance(unseen.get(card.device.index), CardLostError)
             if not (unseen or card.is_lost):
                 log.error("card_lost", gpu_uuid=uuid, index=card.device.index, pci_bus_id=card.device.pci_bus_id)
-            self._by_uuid[uuid] = card._replace(is_lost=is_lost)
+            # Where every card answered, and this is none of them, its handle is good for nothing.
+            self._by_uuid[uuid] = (card if unseen else KnownCard(card.device))._replace(is_lost=is_lost)
 
     def _note_unseen(self, index: int, reason: str) -> None:
         """Say once, with how many there are, that a card is as last seen, or left out where it never was."""

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from collector.nvml.card_owners import CardOwners
-from collector.nvml.card_values import CardValues, InstanceValues
 from collector.nvml.cards import mig_is_on
-from collector.nvml.counters import CardCounters
 from collector.nvml.driver import CardLostError, Driver, DriverError, DriverGoneError
 from collector.nvml.known_cards import KnownCard
 from collector.nvml.mig import Place, look_at_places, missing_numbers
-from collector.nvml.telling import Said
+from collector.nvml.values.card_values import CardValues, InstanceValues
+from collector.nvml.values.counters import CardCounters
 from collector.owners.processes import ProcessTable
+from collector.telling import Said
 from domain.clock import Clock
 from domain.errors import UnavailableError
 from domain.inventory import Device, MigInstance
@@ -22,8 +22,9 @@ from domain.series import GPU_MEMORY_USED, GPU_UP, Series
 
 
 class CardChanged(NamedTuple):
-    """What a read found to be otherwise than the last look: instances that are gone, by number, and maybe others."""
+    """What a read found to be otherwise than in `card`: instances that are gone, by number, and maybe others."""
 
+    card: KnownCard
     gone: frozenset[int]
 
 
@@ -70,12 +71,12 @@ class OpenCard:
         # Before memory: what is allocated in between is nobody's then, not more than there is.
         owners.list_processes()
         told = [(each, self._instance_values(each).read()) for each in device.instances]
-        # One that answers nothing is mute.
-        told = [(each, said) for each, said in told if said.values[GPU_MEMORY_USED] is not None]
         said = values.read(told, device.sm_count)
         if all(value is None for value in said.values.values()):
             raise UnavailableError(f"cannot read the card {device.uuid!r}: it answers no question; see dmesg")
-        readings = [_reading(device, None, said), *(_reading(device, each, its) for each, its in told)]
+        # An instance that does not tell even this is mute.
+        there = [(each, its) for each, its in told if its.values[GPU_MEMORY_USED] is not None]
+        readings = [_reading(device, None, said), *(_reading(device, each, its) for each, its in there)]
         return owners.split(device, readings)
 
     def close(self) -> None:
@@ -104,7 +105,7 @@ class OpenCard:
         if (is_mig, places) == (device.mig_enabled, card.places):
             return device
         gone = missing_numbers(card.places, places)
-        self._changed(CardChanged(gone))
+        self._changed(CardChanged(card, gone))
         there = tuple(each for each in device.instances if each.gi_id not in gone)
         return replace(device, mig_enabled=is_mig, instances=there if is_mig else ())
 

@@ -6,11 +6,12 @@ nvmlDeviceGetProcessUtilization).
 """
 
 import ctypes
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from collector.nvml.driver import CardLostError, DriverError, name_of
 from collector.nvml.probe import Probe
-from collector.nvml.utilisation import StampClock
+from collector.nvml.stamp_clock import StampClock
 from domain.clock import MICROSECONDS
 from domain.samples import FieldState
 
@@ -101,6 +102,11 @@ class ProcessUse:
             self._told = told
             self._last_seen_us = max(used.at_us for used in told.values())
         return {pid: used.percent for pid, used in self._told.items() if self._is_fresh(used.at_us)}
+
+    def forget(self, pids: Iterable[int]) -> None:
+        """What was said of these PIDs does not hold any more: they are another process's now."""
+        for pid in pids:
+            self._told.pop(pid, None)
 
     def _is_fresh(self, at_us: int) -> bool:
         now_us = self._stamps.now_us(at_us)

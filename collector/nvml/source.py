@@ -14,13 +14,13 @@ from collector.kernel_log import KernelLog, PciAddress, pci_address
 from collector.node_state import NodeState
 from collector.nvml.absences import Absences
 from collector.nvml.card_owners import OwnedProcess
-from collector.nvml.counters import CardCounters
 from collector.nvml.driver import CardLostError, DriverGoneError
 from collector.nvml.driver_life import DriverAwayError, DriverLife, DriverState, DriverStatus, Opened
 from collector.nvml.events import XidWatch
 from collector.nvml.known_cards import KnownCard, KnownCards
 from collector.nvml.node_map import NodeMap
 from collector.nvml.open_card import CardChanged, OpenCard
+from collector.nvml.values.counters import CardCounters
 from collector.own_metrics import OwnValue
 from collector.owners.processes import ProcessTable
 from collector.quiesce import Holding, QuiesceDesk
@@ -178,7 +178,9 @@ class NvmlSource:
             thread.join(max(0.0, until_s - self._clock.monotonic_s()))
         self._known.close()
         self._map.close()
-        self._life.close()
+        last = threading.Thread(target=self._life.close, name="nvml close", daemon=True)
+        last.start()
+        last.join(_END_SECONDS)
         self._state.save()
 
     def _read(self, known: KnownCard, opened: Opened) -> list[DeviceReading]:
@@ -217,7 +219,9 @@ class NvmlSource:
         return readings
 
     def _note_change(self, gpu_uuid: str, change: CardChanged) -> None:
-        self._known.generations.miss(gpu_uuid, change.gone)
+        # A look that came in between has counted it.
+        if self._known.card(gpu_uuid) is change.card:
+            self._known.generations.miss(gpu_uuid, change.gone)
         self._look_soon.set()
 
     def _with_xids(self, gpu_uuid: str, readings: list[DeviceReading]) -> list[DeviceReading]:
@@ -228,7 +232,9 @@ class NvmlSource:
         return [replace(first, parts={**first.parts, GPU_XID_EVENTS: counts}), *rest]
 
     def _addresses(self) -> Mapping[PciAddress, str]:
-        addresses = {pci_address(device.pci_bus_id): device.uuid for device in self._known.devices}
+        # A slot is that of the card that is in it, not of one that was in it before.
+        cards = sorted(self._known.cards(), key=lambda card: not card.is_lost)
+        addresses = {pci_address(card.device.pci_bus_id): card.device.uuid for card in cards}
         return {address: uuid for address, uuid in addresses.items() if address is not None}
 
     def _drop(self, gpu_uuid: str) -> None:
@@ -265,6 +271,8 @@ class NvmlSource:
         while not self._stop.is_set():
             self._look_soon.wait(_LOOK_SECONDS)
             self._look_soon.clear()
+            if self._stop.is_set():
+                return
             before = self._known.devices
             try:
                 self._known.look()

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from collector.nvml.driver import Driver, DriverError
-from collector.nvml.nvlink import active_links
+from collector.nvml.values.nvlink import active_links
 
 # nvml.h, nvmlGpuTopologyLevel_t, in the words of the header.
 _LEVELS = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}

@@ -65,11 +65,21 @@ def read_cgroup(text: str) -> Cgroup:
 
     Where hierarchies contradict each other they prove nothing.
     """
-    paths = [line.split(":", 2)[-1].removesuffix(" (deleted)") for line in text.splitlines()]
+    paths = cgroup_paths(text)
     containers = [match for path in paths if (match := _first(_CONTAINERS, path, whole=True))]
     container = _only(match["container"] for match in containers)
     below = "\n".join(f"0::{match['below'] or '/'}" for match in containers) if container else ""
     return Cgroup(_owner(paths), _unit(paths), container, below)
+
+
+def cgroup_paths(text: str) -> list[str]:
+    """The path in each hierarchy of a `/proc/PID/cgroup`.
+
+    A line ends at a newline, which is the one sign beside "/" that no group's name can have. At all else that ends a
+    line for `splitlines` a tenant's name would become two lines, the second of which it could write.
+    """
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.split(":", 2)[-1].removesuffix(" (deleted)") for line in lines]
 
 
 def _owner(paths: list[str]) -> str | None:

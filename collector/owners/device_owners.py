@@ -6,10 +6,11 @@ sole_owner          it does not, and all processes on the device are one owner's
 sm_share            on a GPU instance with several owners: by the SMs of the compute instances that they run in
 
 Where none of them holds, compute by owner is missing, not 0. `at_least` as the basis of memory means that the driver
-does not say how much some process uses: its owner has that much more, and `unattributed` less.
+does not say how much some process uses: its owner has that much more, and `unattributed` less. An owner of whose
+processes it says nothing has no bytes, not 0; where it says nothing of any, memory by owner is missing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -81,39 +82,45 @@ class DeviceOwners:
     def told(
         self, reading: DeviceReading, claims: Sequence[Claim], owners: Mapping[int, str], compute: Compute
     ) -> DeviceReading:
-        """The reading with its owners, who sum to its used memory, and to the ratio that `compute` is of."""
+        """The reading with its owners: their bytes as far as they are told sum to its used memory, and their ratios to
+        the one that `compute` is of."""
         used_bytes = reading.values.get(GPU_MEMORY_USED)
         if used_bytes is None:
             return self.unknown(reading, reading.missing.get(GPU_MEMORY_USED, FieldState.UNSUPPORTED))
         untold = [claim.pid for claim in claims if claim.used_bytes is None]
-        if claims and len(untold) == len(claims):
-            return self.unknown(reading, FieldState.UNSUPPORTED)
-        memory = split_memory(int(used_bytes), claims, owners)
-        uses = _uses(memory, compute.by_owner, {owners[pid] for pid in untold if pid in owners})
-        bases: dict[Any, Basis] = {OWNER_MEMORY: _AT_LEAST if untold else _LISTED}
+        bases: dict[Any, Basis] = {}
         missing: dict[Any, FieldState] = {}
+        memory: dict[str, int | None]
+        if claims and len(untold) == len(claims):
+            memory = dict.fromkeys((UNATTRIBUTED, *_of(untold, owners)))
+            missing[OWNER_MEMORY] = FieldState.UNSUPPORTED
+        else:
+            memory = dict.fromkeys(_of(untold, owners)) | split_memory(int(used_bytes), claims, owners)
+            bases[OWNER_MEMORY] = _AT_LEAST if untold else _LISTED
         if isinstance(compute.how, Basis):
             bases[OWNER_COMPUTE] = compute.how
         else:
             missing[OWNER_COMPUTE] = compute.how
         return replace(
             reading,
-            owners=uses,
+            owners=_uses(memory, compute.by_owner),
             missing=self._missing.of(reading.missing, missing),
             bases=self._bases.of(reading.bases, bases),
         )
 
 
-def _uses(memory: Mapping[str, int], compute: Mapping[str, float], untold: set[str]) -> dict[str, OwnerUse]:
-    """Both by owner. Who has computed and no longer has memory has 0 bytes of it; who has, nobody says how much, is
-    left out, and his compute is nobody's."""
-    if not compute:
-        return {owner: OwnerUse(owner_bytes, None) for owner, owner_bytes in memory.items()}
-    ratios = dict.fromkeys(memory, 0.0)
-    for owner, ratio in compute.items():
-        told = UNATTRIBUTED if owner in untold and owner not in memory else owner
-        ratios[told] = ratios.get(told, 0.0) + ratio
-    return {owner: OwnerUse(memory.get(owner, 0), ratio) for owner, ratio in ratios.items()}
+def _of(pids: Iterable[int], owners: Mapping[int, str]) -> set[str]:
+    return {owners[pid] for pid in pids if pid in owners}
+
+
+def _uses(memory: Mapping[str, int | None], compute: Mapping[str, float]) -> dict[str, OwnerUse]:
+    """Both by owner, of whom either is told. Who has computed and no longer has memory has 0 bytes, if any are told."""
+    freed_bytes = None if memory[UNATTRIBUTED] is None else 0
+    uses = {
+        owner: OwnerUse(memory.get(owner, freed_bytes), compute.get(owner, 0.0) if compute else None)
+        for owner in {**memory, **compute}
+    }
+    return {owner: use for owner, use in uses.items() if use != OwnerUse(None, None)}
 
 
 class _Merged:

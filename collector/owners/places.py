@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from collector.owners.cgroups import cgroup_paths
+
 _RUNTIMES = {
     "docker": "docker",
     "cri-containerd": "containerd",
@@ -48,7 +50,7 @@ def place(pid: int, proc: Path = Path("/proc")) -> Place:
 
 def place_of(text: str) -> Place:
     """Where the process of that `/proc/PID/cgroup` (cgroups(7)) runs; of the kind `unknown`, with why, at worst."""
-    paths = [line.split(":", 2)[-1].removesuffix(" (deleted)") for line in text.splitlines()]
+    paths = cgroup_paths(text)
     if not paths:
         return Place("unknown", "gone")
     if job := _innermost(_JOB, paths):

@@ -12,8 +12,9 @@ from collector.owners.records import OwnerRecords
 
 log = structlog.get_logger()
 
-# The first PID namespace of a machine has this inode on every Linux (include/linux/proc_ns.h).
+# A machine's first namespaces have these inodes on every Linux (include/linux/proc_ns.h).
 _HOST_PID_NAMESPACE = "pid:[4026531836]"
+_HOST_CGROUP_NAMESPACE = "cgroup:[4026531835]"
 # Field 22 of proc_pid_stat(5), counted from the third: the second is a name that may hold any sign.
 _START_TIME = 22 - 3
 # Whatever hierarchies there are, a `/proc` file of one process is told whole in one read.
@@ -27,11 +28,12 @@ class ProcessTable:
         """`proc` is where the process file system is mounted."""
         self._proc = proc
         self._records = records
-        self.has_host_pids = sees_host_processes(proc)
+        self.can_tell_owners = sees_host_processes(proc) and sees_host_cgroups(proc)
         self._has_seen_listed = False
-        if not self.has_host_pids:
-            reason = "the PIDs that the driver names are not those seen here"
-            log.warning("owners_unknown", reason=reason, remedy="run the collector in the host's PID namespace")
+        if not self.can_tell_owners:
+            reason = "the PIDs that the driver names, or the names of their cgroups, are not those seen here"
+            remedy = "run the collector in the host's PID and cgroup namespaces"
+            log.warning("owners_unknown", reason=reason, remedy=remedy)
 
     def started(self, pid: int) -> int | None:
         """Clock ticks from boot to its start; None where there is no such process, or none that we may see."""
@@ -55,9 +57,9 @@ class ProcessTable:
         """
         if sees_any:
             self._has_seen_listed = True
-        elif lists_any and self.has_host_pids and not self._has_seen_listed:
+        elif lists_any and self.can_tell_owners and not self._has_seen_listed:
             return False
-        return self.has_host_pids
+        return self.can_tell_owners
 
     def _read(self, pid: int, name: str) -> bytes | None:
         # A fifth of what pathlib takes, for every process in every second.
@@ -134,7 +136,17 @@ class _Known(NamedTuple):
 
 def sees_host_processes(proc: Path = Path("/proc")) -> bool:
     """Whether PIDs here are the host's, which are those that a driver names."""
+    return _namespace(proc, "pid") == _HOST_PID_NAMESPACE
+
+
+def sees_host_cgroups(proc: Path = Path("/proc")) -> bool:
+    """Whether the names of cgroups here begin where the host's do; elsewhere the part that is proof is cut off."""
+    # Before Linux 4.6 there is but one.
+    return _namespace(proc, "cgroup") in (None, _HOST_CGROUP_NAMESPACE)
+
+
+def _namespace(proc: Path, kind: str) -> str | None:
     try:
-        return str((proc / "self" / "ns" / "pid").readlink()) == _HOST_PID_NAMESPACE
+        return str((proc / "self" / "ns" / kind).readlink())
     except OSError:
-        return False
+        return None

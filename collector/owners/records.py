@@ -24,6 +24,8 @@ NESTED = "nested"
 
 _OTHERS_CAN_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _BYTES_MAX = 1_024
+# Containers come and go for as long as a node lives; one that was refused so long ago may be said again.
+_REFUSED_MAX = 1_024
 _UID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}"
 _OWNERS = re.compile(rf"pod:(?:{_UID})|slurm:\d{{1,20}}|unit:[\w@.:\\-]{{1,240}}\.service", re.ASCII)
 _ALLOCATION = "alloc:"
@@ -70,6 +72,8 @@ class OwnerRecords:
 
     def _say_once(self, container: str, reason: str) -> None:
         if (container, reason) not in self._refused:
+            if len(self._refused) >= _REFUSED_MAX:
+                self._refused.clear()
             self._refused.add((container, reason))
             log.warning("owner_record_refused", container=container, reason=reason)
 

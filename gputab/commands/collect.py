@@ -35,7 +35,6 @@ from domain.slugs import check_name
 from domain.units import MIB
 from gputab import composition
 from gputab.node_cards import KERNEL_LOG, open_cards, open_node_state
-from gputab.output import say
 from settings.gputab import Settings
 from settings.values import ServerUrl
 from victoriametrics.launcher import check_flags
@@ -160,7 +159,7 @@ def _collect(
     ):
         begin()
         if config.token is None:
-            say("no inventory is reported: set GPUTAB_TOKEN to the node's token")
+            log.warning("no_inventory_reported", node=node, remedy="set GPUTAB_TOKEN to the node's token")
             service = None
         else:
             service = NodeService(config.allocator_url, node, composition.token(config), client)

@@ -17,10 +17,11 @@ def quiesce(
     node: Annotated[str | None, typer.Option(help="whose collector; default: the setting 'node'")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="take the cards up again")] = False,
 ) -> None:
-    """Let go of the cards of this node: before MIG is changed, a card reset, or the driver unloaded.
+    """Let go of the cards, so that they can be changed.
 
-    Returns when the collector holds nothing of the driver any more. It stays so, also over a restart of the collector,
-    until `gputab quiesce --resume`. Run it with the collector's settings: it works by way of the folder of data.
+    For before MIG is changed, a card reset, or the driver unloaded. Returns when the collector of this node holds
+    nothing of the driver any more. It stays so, also over a restart of the collector, until `gputab quiesce --resume`.
+    Run it with the collector's settings: it works by way of the folder of data.
     """
     config = composition.settings()
     name = check_name("node", node or config.node)

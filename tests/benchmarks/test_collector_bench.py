@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
 def test_a_few_seconds_of_it_give_every_figure(victoriametrics_binary: Path, tmp_path: Path) -> None:
     build(tmp_path)  # skips where there is no compiler
     environment = {**os.environ, "GPUTAB_VICTORIAMETRICS_BINARY": str(victoriametrics_binary)}
-    command = [sys.executable, "-m", "benchmarks.collector", "--duration", "5", "--warm-up", "3"]
+    command = [sys.executable, "-m", "benchmarks.collector", "--duration", "8", "--warm-up", "4"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     rows = [re.split(r" {2,}", line.strip()) for line in done.stdout.splitlines() if line.strip()]
     figures = {row[0]: row[2] for row in rows[2:]}

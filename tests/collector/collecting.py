@@ -25,8 +25,10 @@ def collectors(folder: Path, url: str) -> Iterator[Start]:
             started.append(subprocess.Popen(command, env=environment, cwd=folder, stderr=log, stdout=log, text=True))
         return started[-1]
 
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+    try:
+        yield begin
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()

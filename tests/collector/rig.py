@@ -62,7 +62,7 @@ class Rig:
 
         def values() -> Iterator[OwnValue]:
             yield from record.values()
-            yield from queue_values(queue, steady)
+            yield from queue_values(queue, steady, 0.25)
             yield from clock_values(steady, self.skew_us, None)
 
         self.own = OwnMetrics("node-1", values)

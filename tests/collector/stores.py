@@ -19,14 +19,18 @@ class OwnStore:
         self._folder = folder
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        self._started_s = 0
         self.child = self.start()
 
-    def start(self) -> Child:
-        """In another second than it was started in before: it tells its start in whole seconds."""
-        wait_until(lambda: now_s() > self._started_s)
-        self.child = start(binary=self._binary, port=self._port, folder=self._folder / "store")
-        self._started_s = now_s()
+    def start(self, *flags: str) -> Child:
+        """Returns in another second than it was started in, which it tells in whole seconds."""
+        self.child = self.start_now(*flags)
+        started_s = now_s()
+        wait_until(lambda: now_s() > started_s)
+        return self.child
+
+    def start_now(self, *flags: str) -> Child:
+        """Returns as soon as it answers."""
+        self.child = start(binary=self._binary, port=self._port, folder=self._folder / "store", flags=flags)
         return self.child
 
     def kill(self) -> None:

@@ -31,6 +31,20 @@ class RememberingSource(ScriptedSource):
                 yield PastSecond(second_s, answer("GPU-0", second_s))
 
 
+class SlowSource(RememberingSource):
+    """Takes more than a second for its first answer; `asked` are the seconds that it was asked for."""
+
+    def __init__(self, known: range) -> None:
+        super().__init__(known)
+        self.asked: list[range] = []
+
+    def missed(self, from_s: int, until_s: int) -> Iterator[PastSecond]:
+        self.asked.append(range(from_s, until_s))
+        if len(self.asked) == 1:
+            wait_until(lambda: now_s() > until_s)
+        yield from super().missed(from_s, until_s)
+
+
 class SilentSource(ScriptedSource):
     """Is asked, and never answers until it is let go."""
 
@@ -84,6 +98,25 @@ def test_what_a_source_remembers_is_no_hole(queue: BatchQueue, victoriametrics_u
     assert not sampled & set(range(last_s + 1, last_s + 5))
     span = (queue.sampled_until_s or 0) - last_s - 1
     assert len(sampled) + queue.holes == span
+
+
+def test_seconds_that_go_by_while_a_source_tells_of_others_are_asked_for_too(
+    queue: BatchQueue, victoriametrics_url: str
+) -> None:
+    """With the one that it is by then: the first second that is sampled is the next."""
+    last_s = now_s() - 40
+    put_all(queue, range(last_s, last_s + 1))
+    source = SlowSource(range(last_s, last_s + 1_000))
+    began_s = now_s()
+
+    _collect(queue, source, victoriametrics_url)
+
+    first, second, *_ = source.asked
+    assert first.start == last_s + 1
+    assert first.stop > began_s
+    assert second.start == first.stop
+    assert second.stop > second.start + 1
+    assert set(range(first.start, source.asked[-1].stop)) <= _seconds_with_samples(queue)
 
 
 def test_a_queue_without_a_second_asks_for_none(queue: BatchQueue, victoriametrics_url: str) -> None:

@@ -82,6 +82,17 @@ def test_a_log_that_may_not_be_read_is_said_once(tmp_path: Path) -> None:
     assert "CAP_SYSLOG" in said["remedy"]
 
 
+def test_a_log_that_fails_to_be_read_is_said_and_ends_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    log = KernelLog(tmp_path / "log", _events(), lambda: {CARD: "GPU-1"})
+    folder = os.open(tmp_path, os.O_RDONLY)
+    os.dup2(folder, log._descriptor or 0)
+    os.close(folder)
+    with capture_logs() as logs:
+        log.run(threading.Event())
+    assert [(log["event"], log["error"]) for log in logs] == [("kernel_log_unreadable", "Is a directory")]
+
+
 def test_a_line_that_comes_in_pieces_is_one_line(tmp_path: Path) -> None:
     path, events, stop = tmp_path / "log", _events(), threading.Event()
     path.write_text("NVRM: Xid (PCI:0000:ae:00): 31, of before\n")

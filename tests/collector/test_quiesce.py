@@ -121,6 +121,16 @@ def test_a_signal_is_heard_on_a_disk_that_takes_nothing(tmp_path: Path) -> None:
         desk.say(RELEASED)
     assert [log["event"] for log in logs] == ["quiesce_not_noted", "quiesce_unanswered"], "each once"
     assert all(log["remedy"] for log in logs)
+
+    (tmp_path / "data").unlink()
+    assert desk.is_wanted()
+    desk.say(RELEASED)
+    (tmp_path / "data" / "quiesce-node-1").unlink()
+    (tmp_path / "data" / "quiesce-node-1").mkdir()
+    desk.signal(quiesce=False)
+    with capture_logs() as logs:
+        assert not desk.is_wanted()
+    assert [log["event"] for log in logs] == ["quiesce_not_noted"], "a new spell is said again"
     desk.close()
 
 

@@ -90,8 +90,9 @@ class _Watch:
 class FakeHostEngine:
     """The engine itself, which outlives its connections. `advance_s` lets its time, and the test's, go on.
 
-    `refused` says which fields it will not watch, and `of_card` those of one card, by their numbers. `phase_us` is when
-    in its period it reads. `lost` is the share of its readings that it fails to make.
+    `refused` says which fields it will not watch, and `of_card` those of one card, by their numbers; `failing` which
+    questions it answers with an error. `phase_us` is when in its period it reads. `lost` is the share of its readings
+    that it fails to make.
     """
 
     clock: SettableClock
@@ -101,6 +102,7 @@ class FakeHostEngine:
     lost: float = 0.0
     refused: dict[int, Status] = field(default_factory=dict)
     of_card: dict[int, dict[int, Status]] = field(default_factory=dict)
+    failing: dict[str, Status] = field(default_factory=dict)
     is_up: bool = True
     asked: list[str] = field(default_factory=list)
 
@@ -216,3 +218,5 @@ class FakeConnection:
             self._engine.blocked.set()
             self._engine.answers.wait()
         self._engine.check(self._generation)
+        if question in self._engine.failing:
+            raise EngineError(question, self._engine.failing[question])

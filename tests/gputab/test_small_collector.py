@@ -18,3 +18,14 @@ def test_collecting_imports_none_of_the_ledgers_libraries() -> None:
 
 def test_a_command_of_the_ledger_would_be_seen() -> None:
     assert {"polars", "sqlalchemy", "store"} <= _imported_by("usage", "--help")
+
+
+def test_a_collector_does_without_what_draws_on_terminals() -> None:
+    program = (
+        "import sys; from gputab import cli; sys.argv = ['gputab', 'collect', '--help']\n"
+        "try: cli.main()\n"
+        "except SystemExit: print(*(name for name, module in sys.modules.items() if module))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()} & {"click", "pygments", "rich"} == set()
+    assert "Sample the cards" in done.stdout

@@ -68,3 +68,9 @@ def test_a_server_that_cannot_start_says_why_and_leaves_nothing(victoriametrics_
 def test_a_server_that_would_bend_samples_is_refused(launch: Callable[..., str], interval: str) -> None:
     with pytest.raises(UnavailableError, match=f"-dedup.minScrapeInterval is '{interval}'; start it with 1s"):
         check_flags(launch(f"-dedup.minScrapeInterval={interval}"))
+
+
+def test_a_server_that_keeps_more_off_its_disk_than_is_sent_again_is_refused(launch: Callable[..., str]) -> None:
+    check_flags(launch("-inmemoryDataFlushInterval=30s"))
+    with pytest.raises(UnavailableError, match="-inmemoryDataFlushInterval is '1m0s'"):
+        check_flags(launch("-inmemoryDataFlushInterval=1m"))

@@ -129,7 +129,7 @@ def test_no_labels_and_no_values_break_the_reader(lines: list[tuple[str, object,
 
 
 def test_317_what_only_the_card_has_is_taken_from_its_instances_once() -> None:
-    """dcgm-exporter 317: the energy of the card is on each instance, read one after another. It is not theirs."""
+    """R7, dcgm-exporter 317: the energy of the card is on each instance, read one after another. It is not theirs."""
     instances = [
         line(ENERGY, 126_272_101_025, GPU_I_ID="1", GPU_I_PROFILE="3g.20gb"),
         line(ENERGY, 126_272_106_318, GPU_I_ID="2", GPU_I_PROFILE="3g.20gb"),
@@ -169,7 +169,7 @@ def test_380_an_instance_without_memory_has_none() -> None:
 
 
 def test_271_used_and_free_are_no_total_without_what_the_driver_reserves() -> None:
-    """dcgm-exporter 271: 1,200 + 22,800 of 24,576 MiB."""
+    """R6, dcgm-exporter 271: 1,200 + 22,800 of 24,576 MiB."""
     parts = [line(USED, 1_200), line(FREE, 22_800)]
 
     assert GPU_MEMORY_TOTAL not in _card(*parts).itself.values
@@ -190,7 +190,7 @@ def test_before_driver_510_used_memory_has_the_reserve_in_it() -> None:
 
 
 def test_152_a_blank_costs_its_field_and_is_no_problem() -> None:
-    """gpu-monitoring-tools 152, DCGM 83: a card that cannot tell has nothing, and nothing is wrong with it."""
+    """R2, gpu-monitoring-tools 152, DCGM 83: a card that cannot tell has nothing, and nothing is wrong with it."""
     found = read_page(page("GPU-1", DCGM_FI_DEV_GPU_TEMP=2**63 - 14, DCGM_FI_PROF_SM_ACTIVE=140_737_488_355_328.0))
 
     values = found.cards[0].itself.values

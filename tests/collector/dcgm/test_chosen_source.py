@@ -197,6 +197,16 @@ def test_l1_a_card_that_is_lost_to_nvml_is_lost_and_dcgms_old_values_are_not_tol
     assert dict(_card(node, source).values) == {GPU_UP: 0}
 
 
+def test_m4_of_a_card_that_is_let_go_of_dcgm_tells_nothing_either(nvml: Nvml, open_: OpenBoth) -> None:
+    """M4: while cards are let go of nothing has a value, and the reason is one."""
+    node, source = open_(nvml)
+    _card(node, source)
+    quiesced = DeviceReading("GPU-1", None, {}, {}, missing=dict.fromkeys((GPU_UP, GPU_BUSY), FieldState.QUIESCED))
+    nvml.answer = lambda *_: [quiesced]
+
+    assert _card(node, source, 5) is quiesced
+
+
 def test_m8_an_instance_is_matched_by_its_card_and_its_number(nvml: Nvml, open_: OpenBoth) -> None:
     """M8: DCGM knows numbers where NVML has names. M9: its memory is NVML's, since DCGM has none of an H100's."""
     nvml.source.devices = (replace(CARD, mig_enabled=True, instances=INSTANCES),)

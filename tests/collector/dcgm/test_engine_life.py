@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from structlog.testing import capture_logs
 
-from collector.dcgm.host_engine import Entity, EntityGroup
+from collector.dcgm.host_engine import Entity, EntityGroup, Status
 from domain.errors import UnavailableError
 from domain.samples import UNATTRIBUTED, FieldState, OwnerUse
 from domain.series import (
@@ -127,6 +127,24 @@ def test_a_clock_that_is_set_back_hides_nothing(node: EngineNode) -> None:
     node.engine.restart()
 
     assert node.seconds(4)[-1] is not None
+
+
+def test_an_engine_that_cannot_list_its_cards_yet_is_asked_again_in_the_next_second(
+    make_node: Callable[..., EngineNode],
+) -> None:
+    """It has just been started: connections are taken, and cards are not known."""
+    node = make_node()
+    node.source.inventory()
+    node.engine.restart()
+    node.engine.failing["cards"] = Status.NO_DATA
+    assert node.seconds(3) == [None] * 3
+    assert node.engine.asked.count("close") == 3, "no connection is left behind"
+
+    node.engine.failing.clear()
+
+    told = node.seconds(3)[-1]
+    assert told is not None
+    assert told_values(told[0])[GPU_SM_ACTIVE] == 0.5
 
 
 def test_an_engine_that_is_away_at_the_start_is_the_error(make_node: Callable[..., EngineNode]) -> None:

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from collector.dcgm.engine_seconds import EngineSeconds
 from collector.dcgm.engine_source import BASIS
-from collector.dcgm.host_engine import Entity, Status
+from collector.dcgm.fields import FIELD_OF_NUMBER
+from collector.dcgm.host_engine import Entity, EntityGroup, FieldValue, Status
 from collector.ranges import refuse_garbage
 from domain.errors import UnavailableError
 from domain.inventory import Device
@@ -53,14 +56,18 @@ def test_the_inventory_is_what_the_engine_says_of_each_card(make_node: Callable[
     assert (second.uuid, second.index) == ("GPU-2", 1)
 
 
-def test_a_card_without_a_size_is_left_out_and_said_once(make_node: Callable[..., EngineNode]) -> None:
-    node = make_node(dcgm.card(0), dcgm.card(1, vram_total_bytes=0))
+@pytest.mark.parametrize("lacking", [{"vram_total_bytes": 0}, {"gpu_uuid": ""}, {"model": ""}])
+def test_a_card_without_a_name_or_a_size_is_left_out_and_said_once(
+    make_node: Callable[..., EngineNode], lacking: dict[str, Any]
+) -> None:
+    node = make_node(dcgm.card(0), dcgm.card(1, **lacking))
 
     with capture_logs() as logs:
         assert [device.uuid for device in node.source.inventory()] == ["GPU-1"]
         node.source.inventory()
 
-    assert [entry["gpu_uuid"] for entry in logs if entry["event"] == "card_left_out"] == ["GPU-2"]
+    (told,) = [entry for entry in logs if entry["event"] == "card_left_out"]
+    assert told["gpu_uuid"] == lacking.get("gpu_uuid", "GPU-2")
 
 
 def test_an_engine_without_cards_is_an_error_with_a_remedy(make_node: Callable[..., EngineNode]) -> None:
@@ -312,3 +319,73 @@ def test_r10_the_last_xid_stays_after_it_has_happened(node: EngineNode) -> None:
     )
 
     assert told_values(node.last(20))[GPU_LAST_XID] == 31
+
+
+@pytest.mark.parametrize("garbage", [float("nan"), float("-inf"), float("inf")])
+def test_r1_what_is_no_number_costs_its_own_field_only_and_is_counted(node: EngineNode, garbage: float) -> None:
+    """R1: no error of the whole card, second after second."""
+    say = node.engine.say
+    node.engine.say = lambda entity, number, at: garbage if number == 1002 else say(entity, number, at)
+
+    checked = refuse_garbage(node.last(3))
+
+    assert GPU_SM_ACTIVE in checked.refused
+    assert checked.reading.missing[GPU_SM_ACTIVE] is FieldState.GARBAGE
+    assert told_values(checked.reading)[GPU_POWER] == 300.0
+
+
+@pytest.mark.parametrize("phase_us", [1, 50_000, 500_000, 899_999, 950_000, 999_999])
+def test_a_ratio_is_told_in_one_second_wherever_in_it_the_engine_reads(
+    make_node: Callable[..., EngineNode], phase_us: int
+) -> None:
+    """No second has a part of what was read for the one before."""
+    node = make_node()
+    node.engine.phase_us = phase_us
+    say = node.engine.say
+    node.engine.say = lambda entity, number, at: (
+        at // 1_000_000 % 10 / 10 if number == 1002 else say(entity, number, at)
+    )
+    node.source.inventory()
+    node.seconds(2)
+
+    for _ in range(10):
+        told = told_values(node.last())
+        assert told[GPU_SM_ACTIVE] == (node.now_s - 1) % 10 / 10
+
+
+def test_a_period_that_is_a_little_long_makes_no_hole() -> None:
+    """In one second nothing is read, since it was read a moment before; a period of two seconds is a hole."""
+    entity, power = Entity(EntityGroup.GPU, 0), FIELD_OF_NUMBER[155]
+    seconds = EngineSeconds()
+    seconds.add([FieldValue(entity, 155, at_us, watts, 0) for at_us, watts in ((950_000, 300.0), (2_020_000, 301.0))])
+
+    told = [seconds.of_second(entity, second_s)[power] for second_s in (1, 2, 3, 4)]
+
+    assert told == [300, 300, 301, FieldState.NOT_READY]
+
+
+def test_of_the_last_xid_the_newest_is_kept_and_no_more() -> None:
+    """A card that fails all day must not fill the memory."""
+    entity, field = Entity(EntityGroup.GPU, 0), FIELD_OF_NUMBER[230]
+    seconds = EngineSeconds()
+    for second_s in range(1_000, 1_100):
+        seconds.add([FieldValue(entity, 230, second_s * 1_000_000, second_s % 100, 0)])
+        seconds.forget_before((second_s - 5) * 1_000_000)
+    assert seconds.of_second(entity, 1_099)[field] == 99
+    assert field not in seconds.of_second(entity, 1_050), "those of before are gone"
+
+    seconds.forget_before(2_000_000_000)
+    assert seconds.of_second(entity, 3_000)[field] == 99
+
+
+def test_a_failure_holds_as_long_as_the_engine_says_so() -> None:
+    """A card is not lost any more where the engine no longer says it, though it says nothing else yet."""
+    entity, power = Entity(EntityGroup.GPU, 0), FIELD_OF_NUMBER[155]
+    seconds = EngineSeconds()
+    seconds.add([FieldValue(entity, 155, 1_000_000, 300.0, 0)])
+    seconds.add([FieldValue(entity, 155, 1_000_000, None, Status.GPU_IS_LOST)])
+    assert seconds.of_second(entity, 2)[power] is FieldState.LOST
+
+    seconds.add([])
+
+    assert seconds.of_second(entity, 3)[power] is FieldState.NOT_READY

@@ -26,6 +26,8 @@ from domain.series import (
     GPU_POWER,
     GPU_SM_ACTIVE,
     GPU_UP,
+    OWNER_COMPUTE,
+    OWNER_MEMORY,
     Series,
 )
 
@@ -98,6 +100,21 @@ def test_sm_active_of_an_h100_is_nvmls(after: _Seconds) -> None:
     assert first.values[GPU_SM_ACTIVE] is None
     assert first.missing[GPU_SM_ACTIVE] is FieldState.NOT_READY
     assert (then.values[GPU_SM_ACTIVE], then.bases[GPU_SM_ACTIVE].source) == (0.31, "nvml")
+
+
+@pytest.mark.parametrize("seconds_before", [0, 5])
+def test_r14_a_card_at_work_for_its_driver_is_not_busy_by_dcgm(after: _Seconds, seconds_before: int) -> None:
+    """R14: NVML says that it is not ready for half a minute after the driver was loaded; DCGM knows no better."""
+    dcgm = _dcgm({GPU_BUSY: 0.8})
+    if seconds_before:
+        after(_nvml({GPU_BUSY: 0.9}), dcgm, seconds_before)
+
+    told = [after(_nvml({GPU_BUSY: FieldState.NOT_READY}), dcgm) for _ in range(30)]
+    then = after(_nvml({GPU_BUSY: 0.1}), dcgm)
+
+    assert {reading.values[GPU_BUSY] for reading in told} == {None}
+    assert {reading.missing[GPU_BUSY] for reading in told} == {FieldState.NOT_READY}
+    assert (then.values[GPU_BUSY], then.bases[GPU_BUSY].source) == (0.1, "nvml")
 
 
 def test_what_only_one_of_them_knows_is_its_own(after: _Seconds) -> None:
@@ -212,6 +229,47 @@ def test_owners_come_with_the_memory_that_they_are_of(after: _Seconds) -> None:
     assert after(None, dcgm).owners == {}, "NVML is waited for"
     then = after(None, dcgm, 5)
     assert (then.values[GPU_MEMORY_USED], then.owners) == (96, nobodys)
+
+
+_SHARED = {"alloc:a": OwnerUse(60, 0.5), UNATTRIBUTED: OwnerUse(40, 0.4)}
+_SPLIT = {OWNER_MEMORY: Basis("nvml", "at_least"), OWNER_COMPUTE: Basis("nvml", "process_samples")}
+
+
+def test_how_owners_were_told_is_said_too(after: _Seconds) -> None:
+    reading = after(_nvml({GPU_MEMORY_USED: 100, GPU_BUSY: 0.9}, owners=_SHARED, bases=_SPLIT), _dcgm({GPU_BUSY: 0.8}))
+
+    assert reading.owners == _SHARED
+    assert {series: reading.bases[series] for series in _SPLIT} == _SPLIT
+    assert not {OWNER_MEMORY, OWNER_COMPUTE} & reading.missing.keys()
+
+
+def test_why_owners_are_missing_is_said_too(after: _Seconds) -> None:
+    """A13: DCGM's "all is nobody's" does not stand in their place."""
+    state = FieldState.ATTRIBUTION_UNAVAILABLE
+    nvml = _nvml({GPU_MEMORY_USED: 100, OWNER_MEMORY: state, OWNER_COMPUTE: state})
+
+    reading = after(nvml, _dcgm({GPU_MEMORY_USED: 96}, owners={UNATTRIBUTED: OwnerUse(96, None)}))
+
+    assert reading.owners == {}
+    assert (reading.missing[OWNER_MEMORY], reading.missing[OWNER_COMPUTE]) == (state, state)
+    assert after(None, _dcgm({})).missing[OWNER_MEMORY] is FieldState.ERROR, "nor while NVML is waited for"
+
+
+def test_owners_compute_is_not_told_beside_a_busy_ratio_of_another_source(after: _Seconds) -> None:
+    """It sums to NVML's; for a minute after NVML failed to tell it the card's is DCGM's."""
+    nvml = _nvml({GPU_MEMORY_USED: 100, GPU_BUSY: 0.9}, owners=_SHARED, bases=_SPLIT)
+    dcgm = _dcgm({GPU_MEMORY_USED: 96, GPU_BUSY: 0.2})
+    after(nvml, dcgm, 5)
+    after(_nvml({GPU_MEMORY_USED: 100, GPU_BUSY: FieldState.ERROR}), dcgm, 5)
+
+    reading = after(nvml, dcgm)
+
+    assert reading.values[GPU_BUSY] == 0.2
+    assert reading.owners == {owner: OwnerUse(use.memory_bytes, None) for owner, use in _SHARED.items()}
+    assert reading.missing == {OWNER_COMPUTE: FieldState.NOT_READY}
+    assert reading.bases[OWNER_MEMORY] == _SPLIT[OWNER_MEMORY]
+    assert OWNER_COMPUTE not in reading.bases
+    assert after(nvml, dcgm, 60).owners == _SHARED
 
 
 def test_a_card_that_answers_one_of_them_is_up(after: _Seconds) -> None:

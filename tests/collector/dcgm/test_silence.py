@@ -38,7 +38,7 @@ def _passing(
 def test_250_a_card_that_is_left_out_is_mute_and_after_90_s_lost(
     dcgm_source: DcgmExporterSource, exporter: Exporter, dcgm_clock: SettableClock
 ) -> None:
-    """dcgm-exporter 250: healthy cards are missing from some pages. 348, 604: a lost one is missing from all."""
+    """L7, dcgm-exporter 250: healthy cards are missing from some pages. 348, 604: a lost one is missing from all."""
     dcgm_source.inventory()
     pass_ = _passing(dcgm_source, exporter, dcgm_clock, lambda second_s: page("GPU-1", **{ENERGY: second_s}))
     pass_(1)

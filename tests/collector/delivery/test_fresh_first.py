@@ -126,6 +126,44 @@ def test_a_door_that_takes_no_large_requests_gets_small_ones(
     )
 
 
+@pytest.mark.parametrize("limit", [700, 300], ids=["a few seconds", "less than a second"])
+def test_fresh_seconds_go_through_a_door_that_takes_less_than_has_come_together(
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str, limit: int
+) -> None:
+    """Five seconds after an outage, or one of many cards: neither they nor what waits behind them is held up."""
+    put_samples(queue, unique_node, range(START_S, START_S + 20))
+    for second_s in range(START_S + 20, START_S + 25):
+        queue.put(second_s, _second_of_a_node(second_s, unique_node, others=3), 0)
+    clock = FrozenClock((START_S + 25) * MICROSECONDS)
+    with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
+        door.answers = lambda _path, body: (413, {}) if len(body) > limit else None
+        sender = Sender(unique_node, queue, pusher, clock, unchecked)
+        assert sender.deliver()
+        assert queue.newest(5) == []
+        for _ in range(40):
+            assert sender.deliver()
+        assert len(queue) == 0
+        clock.advance_us(5 * MICROSECONDS)
+        assert sender.deliver()
+    assert (queue.holes, queue.refused, queue.quarantined) == (0, 0, 0)
+    seconds = range(START_S, START_S + 100)
+    assert stored_seconds(victoriametrics_url, unique_node, seconds) == list(range(START_S, START_S + 25))
+    assert max(marks_of(victoriametrics_url, unique_node, seconds).values()) == START_S + 25
+
+
+def test_a_door_that_takes_not_even_a_line_is_a_store_that_is_away(
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str
+) -> None:
+    """No line is to blame for it, and none is set aside."""
+    put_samples(queue, unique_node, range(START_S, START_S + 3))
+    with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
+        door.answers = lambda path, _body: (413, {}) if path == "/api/v1/import" else None
+        sender = Sender(unique_node, queue, pusher, SystemClock(), unchecked)
+        assert not sender.deliver()
+        assert sender.is_failing
+    assert (len(queue), queue.holes, queue.refused, queue.quarantined) == (3, 0, 0, 0)
+
+
 @pytest.mark.long
 def test_six_hours_are_delivered_while_fresh_seconds_flow(
     tmp_path: Path, own_store: OwnStore, *, is_soak: bool
@@ -165,8 +203,8 @@ def test_six_hours_are_delivered_while_fresh_seconds_flow(
     queue.close()
 
 
-def _second_of_a_node(second_s: int) -> bytes:
-    """What one card says under the node's name, and ten others under another, so that the backlog is of some size."""
-    own = one_sample(GPU_MEMORY_USED, {"node": "node-1", "gpu_uuid": "GPU-1"}, second_s, second_s)
-    others = [{"node": "node-2", "gpu_uuid": f"GPU-{number}"} for number in range(10)]
-    return encode([own, *(one_sample(GPU_MEMORY_USED, labels, second_s, 7) for labels in others)])
+def _second_of_a_node(second_s: int, node: str = "node-1", others: int = 10) -> bytes:
+    """What one card says under the node's name, and others under another, so that the second is of some size."""
+    own = one_sample(GPU_MEMORY_USED, {"node": node, "gpu_uuid": "GPU-1"}, second_s, second_s)
+    more = [{"node": "node-2", "gpu_uuid": f"GPU-{number}"} for number in range(others)]
+    return encode([own, *(one_sample(GPU_MEMORY_USED, labels, second_s, 7) for labels in more)])

@@ -59,6 +59,7 @@ def _deliver(queue: BatchQueue, url: str, node: str, lines: Iterable[bytes]) -> 
 def test_lines_above_a_limit_stay_behind_and_the_rest_arrives(
     queue: BatchQueue, victoriametrics_url: str, unique_node: str
 ) -> None:
+    """O6: 41 labels, which the store would take and drop without a word; and its other limits."""
     limits: list[dict[str, int]] = [{"labels": 41}, {"value": 4_097}, {"name": 257}, {"length": 10 * 2**20}]
     lines = [_line(unique_node, **above) for above in limits]
     with capture_logs() as logs:

@@ -55,7 +55,7 @@ def _cards_in(url: str, node: str, seconds: range) -> dict[int, set[str]]:
 def test_one_line_that_is_refused_stays_behind_alone(
     victoriametrics_url: str, unique_node: str, tmp_path: Path, backlog: int
 ) -> None:
-    """Among fresh seconds, and among those that have waited."""
+    """O3: among fresh seconds, and among those that have waited."""
     seconds = range(START_S, START_S + 12 + backlog)
     bad_s = START_S + 3
     queue = BatchQueue(tmp_path / "queue.db", SIZE)

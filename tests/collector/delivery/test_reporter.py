@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,7 +19,7 @@ from collector.source import ScriptedSource
 from domain.clock import FrozenClock
 from domain.errors import UnavailableError
 from domain.inventory import Device
-from tests.collector.patience import wait_until
+from tests.collector.patience import PATIENCE_S, wait_until
 from tests.fakes.clock import SettableClock
 
 START_S = 1_700_000_000
@@ -27,7 +28,7 @@ DEVICES = demo_fleet(1).devices("sim-h100")
 
 
 class Allocator(ThreadingHTTPServer):
-    """The two doors of the service; `status` is what it answers, `ahead_us` how far its clock is ahead."""
+    """The two doors of the service; `status` is what it answers, once `answers` is set, `ahead_us` its clock's lead."""
 
     def __init__(self, clock: FrozenClock) -> None:
         super().__init__(("127.0.0.1", 0), _Door)
@@ -36,6 +37,9 @@ class Allocator(ThreadingHTTPServer):
         self.ahead_us = 0
         self.bodies: list[dict[str, Any]] = []
         self.beats = 0
+        self.asked = threading.Event()
+        self.answers = threading.Event()
+        self.answers.set()
 
     @property
     def url(self) -> str:
@@ -47,6 +51,8 @@ class _Door(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.set()
+        self.server.answers.wait(PATIENCE_S)
         status = self.server.status if self.headers["Authorization"] == "Bearer secret" else 401
         if status == 200 and self.path == "/v1/nodes/node-1/inventory":
             self.server.bodies.append(json.loads(body))
@@ -192,21 +198,51 @@ def test_a_heartbeat_measures_the_skew_and_forgets_it_while_the_service_is_away(
     assert allocator.beats == 1
 
 
+@contextmanager
+def _at_work(reporter: InventoryReporter) -> Iterator[None]:
+    """The reporter on its two threads."""
+    stop = threading.Event()
+    threads = [threading.Thread(target=task, args=(stop,)) for task in (reporter.run, reporter.send)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 def test_a_change_that_the_source_knows_of_is_reported_without_delay(
     source: ScriptedSource, queue: BatchQueue, clock: FrozenClock, allocator: Allocator, service: NodeService
 ) -> None:
     """On a clock that stands still the look of every 5 s never comes."""
-    changed, stop = threading.Event(), threading.Event()
+    changed = threading.Event()
     reporter = InventoryReporter(source, "node-1", queue, clock, service, changed)
-    thread = threading.Thread(target=reporter.run, args=(stop,))
-    thread.start()
-    try:
+    with _at_work(reporter):
         wait_until(lambda: len(allocator.bodies) == 1)
         source.devices = DEVICES[1:]
         changed.set()
         wait_until(lambda: len(allocator.bodies) == 2)
-    finally:
-        stop.set()
-        thread.join()
     assert reporter.devices == DEVICES[1:]
     assert not changed.is_set()
+
+
+def test_a_service_that_hangs_does_not_keep_changes_from_being_seen(
+    source: ScriptedSource, queue: BatchQueue, clock: FrozenClock, allocator: Allocator, service: NodeService
+) -> None:
+    """A new MIG instance is read from the next second on, and reported with the second in which it was seen."""
+    changed = threading.Event()
+    allocator.answers.clear()
+    reporter = InventoryReporter(source, "node-1", queue, clock, service, changed)
+    with _at_work(reporter):
+        wait_until(allocator.asked.is_set)
+        for devices in (DEVICES[1:], DEVICES):
+            clock.advance_us(SECOND_US)
+            source.devices = devices
+            changed.set()
+            wait_until(lambda devices=devices: reporter.devices == devices)  # type: ignore[misc]
+        assert allocator.bodies == []
+        allocator.answers.set()
+        wait_until(lambda: len(allocator.bodies) == 3)
+    assert [body["observed_s"] - START_S for body in allocator.bodies] == [0, 1, 2]

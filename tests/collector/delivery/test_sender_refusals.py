@@ -43,7 +43,9 @@ def test_a_store_that_would_merge_seconds_gets_none_of_them(
     assert "-dedup.minScrapeInterval is '30s'; start it with 1s" in log["error"]
 
 
-def test_a_store_is_checked_once_and_an_outage_then_is_only_an_outage(queue: BatchQueue, own_store: OwnStore) -> None:
+def test_a_store_is_checked_once_each_time_it_starts_and_an_outage_then_is_only_an_outage(
+    queue: BatchQueue, own_store: OwnStore
+) -> None:
     checks: list[str] = []
 
     def check() -> None:
@@ -58,6 +60,7 @@ def test_a_store_is_checked_once_and_an_outage_then_is_only_an_outage(queue: Bat
         assert not sender.deliver()
         own_store.start()
         assert sender.deliver()
+        assert len(checks) == 1
         own_store.child.stop()
         put_samples(queue, "node-1", range(START_S + 5, START_S + 10))
         assert not sender.deliver()
@@ -65,7 +68,7 @@ def test_a_store_is_checked_once_and_an_outage_then_is_only_an_outage(queue: Bat
         own_store.start()
         assert sender.deliver()
 
-    assert len(checks) == 1
+    assert len(checks) == 2
     assert [log["event"] for log in logs] == [
         "store_unavailable",
         "store_available",

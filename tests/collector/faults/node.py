@@ -9,7 +9,15 @@ import polars as pl
 
 from collector.delivery.queue import BatchQueue
 from collector.process import queue_path
-from domain.series import COLLECTOR_LATENESS, COLLECTOR_QUEUED, GPU_MEMORY_USED, GPU_UP
+from domain.series import (
+    COLLECTOR_COMPLETE_UNTIL,
+    COLLECTOR_LATENESS,
+    COLLECTOR_MISSED,
+    COLLECTOR_QUEUED,
+    GPU_MEMORY_USED,
+    GPU_UP,
+    Series,
+)
 from domain.units import MIB
 from tests.collector.collecting import Process, Start, collectors
 from tests.collector.doors import Proxy, proxy
@@ -22,7 +30,6 @@ from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
-NODE = "box-1"
 CARDS = 4
 # Whole seconds, so that what a card uses does not change within one.
 _WORK_SECONDS = 4
@@ -31,12 +38,17 @@ _WORK_SECONDS = 4
 class Node:
     """Everything that a fault can strike, and what was true whatever struck."""
 
-    def __init__(self, folder: Path, store: OwnStore, door: Proxy, driver: FakeDriver, clock: ShiftedClock) -> None:
+    def __init__(
+        self, name: str, folder: Path, store: OwnStore, door: Proxy, driver: FakeDriver, clock: ShiftedClock
+    ) -> None:
+        self.name = name
         self.store = store
         self.door = door
         self.driver = driver
         self.clock = clock
         self.folder = folder
+        # What strikes it, for who reads of a failure.
+        self.story = ""
         self.collector: Process | None = None
         self.start_collector: Start | None = None
         self.truth = GroundTruth(driver, (now_s() - 60) * SECOND_US)
@@ -52,9 +64,17 @@ class Node:
                 self.truth.run(uuid, Work(100 + index, memory_bytes, from_s * SECOND_US, until_s * SECOND_US))
 
     def begin(self) -> None:
-        """Start the collector, or start it again."""
+        """Start the collector, or start it again, and wait until it has."""
+        self.collector = self.start("data")
+
+    def start(self, data: str) -> Process:
+        """A collector with its queue in that folder, once it is at work."""
         assert self.start_collector is not None
-        self.collector = self.start_collector("--node", NODE, env={**self.driver.env(), **self.clock.env()})
+        begun = self.log().count("collector_started")
+        env = {**self.driver.env(), **self.clock.env(), "GPUTAB_DATA_DIR": str(self.folder / data)}
+        process = self.start_collector("--node", self.name, env=env)
+        wait_until(lambda: self.log().count("collector_started") > begun)
+        return process
 
     def kill(self) -> None:
         """`kill -9` of the collector."""
@@ -66,47 +86,53 @@ class Node:
     def end(self) -> None:
         """A polite end, when all is delivered."""
         assert self.collector is not None
-        wait_until(self._is_delivered)
+        wait_until(self.is_delivered)
         self.collector.send_signal(signal.SIGTERM)
         assert self.collector.wait(PATIENCE_S) == 0, self.log()
 
     def log(self) -> str:
-        """What all collectors said."""
-        return "".join(path.read_text() for path in sorted(self.folder.glob("log-*")))
+        """What strikes the node, and what all its collectors said."""
+        return self.story + "".join(path.read_text() for path in sorted(self.folder.glob("log-*")))
 
-    def holes(self) -> int:
-        """Seconds that the collectors counted as not sampled."""
-        queue = BatchQueue(queue_path(self.folder / "data", NODE), 64 * MIB)
+    def queue_path(self, data: str = "data") -> Path:
+        """The queue's file in that folder."""
+        return queue_path(self.folder / data, self.name)
+
+    def holes(self, data: str = "data") -> int:
+        """Seconds that the collectors with their queue in that folder counted as not sampled."""
+        queue = BatchQueue(self.queue_path(data), 64 * MIB)
         try:
-            assert (len(queue), queue.refused) == (0, 0)
+            assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
             return queue.holes
         finally:
             queue.close()
 
     def stored(self, start_s: int) -> pl.DataFrame:
-        """Every sample that the store has of the node's cards, and of each second that was sampled at all."""
-        wanted = (GPU_MEMORY_USED, GPU_UP, COLLECTOR_LATENESS)
+        """What tells of the node's cards, of reads that were missed, and of each second that was sampled at all."""
+        own = (COLLECTOR_LATENESS, COLLECTOR_MISSED, COLLECTOR_COMPLETE_UNTIL)
+        return self.samples(start_s, now_s() + 120, GPU_MEMORY_USED, GPU_UP, *own)
+
+    def samples(self, start_s: int, end_s: int, *series: Series) -> pl.DataFrame:
+        """What the store has of these series of the node in [start_s, end_s)."""
         with Pusher(self.store.url) as pusher, Reader(self.store.url) as reader:
             pusher.flush()
-            return reader.export(Selector(wanted, {"node": NODE}), start_s, now_s() + 120).frame
+            return reader.export(Selector(series, {"node": self.name}), start_s, end_s).frame
 
-    def _is_delivered(self) -> bool:
+    def is_delivered(self) -> bool:
         """Whether the store has a second of just now, which says that no more than itself waits."""
         last_s = now_s() + self.clock.by_s
-        with Pusher(self.store.url) as pusher, Reader(self.store.url) as reader:
-            pusher.flush()
-            frame = reader.export(Selector((COLLECTOR_QUEUED,), {"node": NODE}), last_s - 5, last_s + 1).frame
+        frame = self.samples(last_s - 5, last_s + 1, COLLECTOR_QUEUED)
         return frame.height > 0 and frame.sort("second_s")["value"][-1] <= 1
 
 
 @contextmanager
-def running_node(folder: Path, store: OwnStore) -> Iterator[Node]:
-    """A node whose collector has not begun."""
+def running_node(folder: Path, store: OwnStore, name: str = "box-1") -> Iterator[Node]:
+    """A node, with a folder of its own, whose collector has not begun."""
     with ExitStack() as stack:
         door = stack.enter_context(proxy(store.url))
         clock = ShiftedClock(folder)
         stack.callback(clock.close)
-        node = Node(folder, store, door, FakeDriver(build(folder)), clock)
+        node = Node(name, folder, store, door, FakeDriver(build(folder)), clock)
         node.start_collector = stack.enter_context(collectors(folder, door.url))
         stack.callback(node.driver.clear_faults)
         yield node

@@ -68,8 +68,8 @@ class OwnedCard:
 
 
 def memory_of(reading: DeviceReading) -> dict[str, int]:
-    """Bytes by owner, which sum to the device."""
-    memory = {owner: use.memory_bytes for owner, use in reading.owners.items()}
+    """Bytes by owner as far as they are told, which sum to the device."""
+    memory = {owner: use.memory_bytes for owner, use in reading.owners.items() if use.memory_bytes is not None}
     assert sum(memory.values()) == reading.values[GPU_MEMORY_USED]
     return memory
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from collector.nvml.compute_basis import CARD_CANDIDATES, ComputeBasis
-from collector.nvml.telling import Said, Telling
+from collector.compute_basis import CARD_CANDIDATES, ComputeBasis
+from collector.telling import Said, Telling
 from domain.inventory import MigInstance
 from domain.samples import Basis, FieldState
 from domain.series import GPU_BUSY, GPU_COMPUTE, GPU_GR_ACTIVE, GPU_SM_ACTIVE

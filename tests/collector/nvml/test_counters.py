@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.nvml.counters import ByteCounter, CardCounters
+from collector.nvml.values.counters import ByteCounter, CardCounters
 from domain.samples import Basis, FieldState
 from domain.series import (
     GPU_ECC_CORRECTED,

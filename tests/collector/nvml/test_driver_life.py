@@ -157,8 +157,9 @@ def test_a_source_that_starts_quiesced_does_not_open_the_driver(
     inits = driver.calls("nvmlInitWithFlags")
     (tmp_path / "quiesce-node-1").touch()
 
-    with living(tmp_path, new_source, state, quiesced=True) as live:
+    with capture_logs() as logs, living(tmp_path, new_source, state, quiesced=True) as live:
         assert live.is_up(uuid) is FieldState.QUIESCED
+        assert [log["event"] for log in logs if "--resume" in log.get("remedy", "")] == ["driver_quiesced"]
         CLOCK.sleep_s(0.5)
         assert driver.calls("nvmlInitWithFlags") == inits
         live.desk.signal(quiesce=False)

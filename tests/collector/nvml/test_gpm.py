@@ -118,11 +118,12 @@ def test_a_metric_that_fails_is_missing_and_the_others_stay(values: ValueRig) ->
     assert said.values[GPU_DRAM_ACTIVE] == pytest.approx(0.25)
 
 
-def test_not_a_number_is_missing(values: ValueRig) -> None:
+@pytest.mark.parametrize("no_number", [math.nan, math.inf])
+def test_not_a_number_is_missing(values: ValueRig, no_number: float) -> None:
     uuid = values.fake.card(0, H100)
     card = values.card(uuid)
     values.after(card)
-    values.fake.fault(0, "nvmlGpmMetricsGet", uuid, entry=SM_ACTIVE, garbage=_bits(math.nan))
+    values.fake.fault(0, "nvmlGpmMetricsGet", uuid, entry=SM_ACTIVE, garbage=_bits(no_number))
 
     assert state_of(values.after(card), GPU_SM_ACTIVE) is FieldState.NOT_READY
 

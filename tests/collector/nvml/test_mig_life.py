@@ -9,11 +9,11 @@ from collector.node_state import NodeState
 from collector.nvml.mig import profile_of
 from domain.inventory import MigInstance
 from domain.mig import A30_24, A100_40, A100_80, H100_80, H100_PCIE_80, H200_141, MigGeometry
-from domain.samples import UNATTRIBUTED
+from domain.samples import UNATTRIBUTED, DeviceReading, FieldState
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_SM_ACTIVE
 from domain.units import MIB
 from tests.collector.nvml.life_rig import LiveSource, New, living
-from tests.collector.patience import now_s, wait_until
+from tests.collector.patience import CLOCK, now_s, wait_until
 from tests.fakes.nvml.driver import FakeDriver
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -26,6 +26,12 @@ def _mig_card(driver: FakeDriver, index: int = 0) -> str:
 def _read(live: LiveSource, card: str) -> set[str | None]:
     """The MIG instances that are read in this second; None is the card."""
     return {reading.mig_uuid for reading in live.source.read(card, now_s())}
+
+
+def _after_a_window(live: LiveSource, card: str) -> DeviceReading:
+    """What the card says when there is something to say of the time since."""
+    CLOCK.sleep_s(0.6)
+    return live.card(card)
 
 
 def _instances(live: LiveSource, card: str) -> dict[int, MigInstance]:
@@ -163,6 +169,27 @@ def test_mig_that_is_switched_on_and_off_is_followed(driver: FakeDriver, new_sou
         assert _read(live, card) == {None}
         wait_until(lambda: not {each.uuid: each for each in live.source.inventory()}[card].mig_enabled)
         wait_until(lambda: live.card(card).values[GPU_BUSY] == 0.7)
+
+
+def test_an_instance_that_does_not_answer_is_not_taken_for_idle(
+    driver: FakeDriver, new_source: New, tmp_path: Path
+) -> None:
+    """M1: the card is as busy as its instances, those that are mute included."""
+    card = _mig_card(driver)
+    uuids = [driver.create_instance(card, "3g.40gb") for _ in range(2)]
+    for uuid in uuids:
+        driver.gpm(uuid, {1: 800})
+    with living(tmp_path, new_source) as live:
+        live.card(card)
+        busy = _after_a_window(live, card).values[GPU_BUSY]
+        assert busy == pytest.approx(0.8 * 120 / 132)
+        fault = driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetMemoryInfo_v2", uuids[1])
+        assert _after_a_window(live, card).values[GPU_BUSY] == pytest.approx(busy)
+        assert _read(live, card) == {None, uuids[0]}
+        driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlGpmMigSampleGet", card)
+        reading = _after_a_window(live, card)
+        assert (reading.values[GPU_BUSY], reading.missing[GPU_BUSY]) == (None, FieldState.ERROR)
+        fault.take_back()
 
 
 def test_two_compute_instances_make_one_instance_of_its_whole_size(

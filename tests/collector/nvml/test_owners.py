@@ -142,20 +142,41 @@ class TestMemory:
         reading = own(uuid).read()
 
         assert memory_of(reading) == {"alloc:a": GIB, UNATTRIBUTED: 3 * GIB}
-        assert compute_of(reading) == {"alloc:a": 0.3, UNATTRIBUTED: 0.3}
+        assert compute_of(reading) == {"alloc:a": 0.3, "alloc:b": 0.3, UNATTRIBUTED: 0.0}
+        assert reading.owners["alloc:b"].memory_bytes is None, "not told is not 0"
         assert reading.bases[OWNER_MEMORY] == Basis("nvml", "at_least")
 
-    def test_where_no_bytes_are_told_at_all_owners_are_missing(
+    def test_where_no_bytes_are_told_at_all_memory_by_owner_is_missing_and_compute_is_not(
         self, driver: FakeDriver, proc: ProcTree, own: Own
     ) -> None:
         """A5: "all of it is nobody's" would say that the tenant uses none."""
-        uuid = driver.card(0, used=4 * GIB)
+        uuid = driver.card(0, used=4 * GIB, busy_percent=60)
         _run(driver, proc, uuid, 101, "/system.slice/gputab-a.scope", NOT_AVAILABLE)
+        _run(driver, proc, uuid, 102, "/system.slice/gputab-b.scope", NOT_AVAILABLE)
+        card = own(uuid)
+        card.read()
+        driver.end_process(uuid, 102)
+        _uses(driver, uuid, {101: 40, 102: 10})
+
+        reading = card.read()
+
+        assert {use.memory_bytes for use in reading.owners.values()} == {None}
+        assert reading.missing == {OWNER_MEMORY: FieldState.UNSUPPORTED}
+        assert compute_of(reading) == {"alloc:a": 0.4, "alloc:b": 0.1, UNATTRIBUTED: 0.1}
+
+    def test_where_neither_bytes_nor_compute_are_told_there_are_no_owners(
+        self, driver: FakeDriver, proc: ProcTree, own: Own
+    ) -> None:
+        """A5."""
+        uuid = driver.card(0, used=4 * GIB)
+        driver.deny(uuid, Can.PROCESS_UTILIZATION)
+        for pid in (101, 102):
+            _run(driver, proc, uuid, pid, f"/system.slice/gputab-{pid}.scope", NOT_AVAILABLE)
 
         reading = own(uuid).read()
 
         assert reading.owners == {}
-        assert reading.missing[OWNER_MEMORY] is FieldState.UNSUPPORTED
+        assert reading.missing == dict.fromkeys((OWNER_MEMORY, OWNER_COMPUTE), FieldState.UNSUPPORTED)
 
     def test_memory_that_was_freed_after_it_was_listed_is_listed_again(
         self, driver: FakeDriver, proc: ProcTree, own: Own
@@ -250,6 +271,19 @@ class TestUnavailable:
         assert readings[0].missing == {OWNER_MEMORY: state, OWNER_COMPUTE: state}
         assert readings[0].missing is readings[2].missing
         assert [log["event"] for log in logs] == ["owners_unknown"]
+
+    def test_names_of_cgroups_that_begin_elsewhere_are_no_proof(
+        self, driver: FakeDriver, proc: ProcTree, own: Own
+    ) -> None:
+        """A13: in a cgroup namespace of its own a collector would find every process to be nobody's."""
+        uuid = driver.card(0, used=4 * GIB)
+        _run(driver, proc, uuid, 101, "/../../system.slice/gputab-a.scope")
+        proc.enter_namespace("cgroup:[4026532452]")
+
+        reading = own(uuid).read()
+
+        assert reading.owners == {}
+        assert reading.missing == dict.fromkeys((OWNER_MEMORY, OWNER_COMPUTE), FieldState.ATTRIBUTION_UNAVAILABLE)
 
     def test_a_proc_that_knows_none_of_the_listed_processes_is_another_machines(
         self, driver: FakeDriver, proc: ProcTree, own: Own
@@ -363,6 +397,20 @@ class TestCompute:
         assert compute_of(card.read()) == {"alloc:b": 0.0, UNATTRIBUTED: 0.5}
         _uses(driver, uuid, {4242: 50}, age_us=0)
         assert compute_of(card.read()) == {"alloc:b": 0.5, UNATTRIBUTED: 0.0}
+
+    def test_what_was_sampled_before_a_pid_changed_hands_is_not_the_new_ones(
+        self, driver: FakeDriver, proc: ProcTree, own: Own
+    ) -> None:
+        """A6: what the driver said last holds for two seconds, but not of a PID that has become another's."""
+        uuid = driver.card(0, used=4 * GIB, busy_percent=50)
+        proc.process(4242, "/system.slice/gputab-a.scope", started=1)
+        driver.process(uuid, 4242, GIB)
+        _uses(driver, uuid, {4242: 50})
+        card = own(uuid)
+        assert compute_of(card.read()) == {"alloc:a": 0.5, UNATTRIBUTED: 0.0}
+
+        proc.process(4242, "/system.slice/gputab-b.scope", started=2)
+        assert [compute_of(card.read()) for _ in range(2)] == [{"alloc:b": 0.0, UNATTRIBUTED: 0.5}] * 2
 
     def test_a_card_that_samples_no_process_is_its_one_owners(
         self, driver: FakeDriver, proc: ProcTree, own: Own

@@ -3,10 +3,10 @@
 from typing import Any
 
 from collector.call_times import CallTimes
-from collector.nvml.card_values import CardValues, InstanceValues
-from collector.nvml.counters import CardCounters
 from collector.nvml.driver import Driver
-from collector.nvml.telling import Said
+from collector.nvml.values.card_values import CardValues, InstanceValues
+from collector.nvml.values.counters import CardCounters
+from collector.telling import Said
 from domain.clock import FrozenClock
 from domain.samples import FieldState
 from domain.series import Series

@@ -73,6 +73,23 @@ def test_what_a_tenant_may_have_named_is_not(path: str) -> None:
     assert _owner(path) is None
 
 
+@pytest.mark.parametrize("sign", ["\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize(
+    "name",
+    ["gputab-victim.scope", "slurmstepd.scope/job_5", f"kubepods/pod{POD}", f"docker/{OTHER}", "a.slice/x.service"],
+)
+@pytest.mark.parametrize(
+    "place",
+    ["/user.slice/user-1000.slice/user@1000.service", f"/system.slice/docker-{CONTAINER}.scope", "/lxc.payload.tenant"],
+)
+def test_a_name_with_the_end_of_a_line_in_it_is_one_name(place: str, name: str, sign: str) -> None:
+    """The kernel forbids a newline in a group's name, and no other sign at which `splitlines` would end a line."""
+    text = f"0::{place}/x{sign}0::/{name}\n"
+
+    assert owner_of(text, OwnerRecords(Path("/nonexistent"))) is None
+    assert read_cgroup(text).container in (None, CONTAINER)
+
+
 @pytest.mark.parametrize(
     "below",
     ["gputab-victim.scope", "slurmstepd.scope/job_5", f"kubepods/pod{POD}", "other.service", "other.slice/x.service"],

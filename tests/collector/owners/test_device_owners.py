@@ -9,7 +9,7 @@ from collector.owners.device_owners import Compute, DeviceOwners, compute_by_sam
 from collector.owners.split import Claim
 from collector.ranges import refuse_garbage
 from collector.sample_runs import device_labels, part_runs
-from domain.samples import UNATTRIBUTED, DeviceReading, FieldState
+from domain.samples import UNATTRIBUTED, DeviceReading, FieldState, OwnerUse
 from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY, Series
 from tests.collector.patience import now_s
 from victoriametrics.push import Pusher
@@ -33,13 +33,16 @@ def _check(reading: DeviceReading, series: Series, claims: list[Claim]) -> None:
     is_contradiction = bool(reading.owners) and used_bytes is not None and claimed > used_bytes
     assert (OWNER_MEMORY in checked.refused) == is_contradiction
     reading = checked.reading
-    assert (OWNER_MEMORY in reading.missing) == (not reading.owners or is_contradiction)
+    told = {owner: use.memory_bytes for owner, use in reading.owners.items() if use.memory_bytes is not None}
+    assert (OWNER_MEMORY in reading.missing) == (not told or is_contradiction)
     ratios = [use.compute_ratio for use in reading.owners.values()]
-    if reading.owners:
-        assert sum(use.memory_bytes for use in reading.owners.values()) == used_bytes
-        assert UNATTRIBUTED in reading.owners
+    if told:
+        assert sum(told.values()) == used_bytes
+        assert UNATTRIBUTED in told
+    assert OwnerUse(None, None) not in reading.owners.values()
     if not is_contradiction:
         assert (OWNER_COMPUTE in reading.missing) == (not ratios or None in ratios)
+        assert (OWNER_COMPUTE in reading.bases) == (OWNER_COMPUTE not in reading.missing)
         assert None not in ratios or set(ratios) == {None}
         if ratios and None not in ratios:
             assert sum(ratio or 0 for ratio in ratios) == pytest.approx(total, abs=1e-9)

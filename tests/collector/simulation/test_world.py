@@ -43,7 +43,7 @@ def test_owners_sum_to_the_device_and_everything_is_within_the_card(world: World
             used_bytes = reading.values[GPU_MEMORY_USED]
             assert isinstance(used_bytes, int)
             if reading.owners:
-                assert sum(use.memory_bytes for use in reading.owners.values()) == used_bytes
+                assert sum(use.memory_bytes or 0 for use in reading.owners.values()) == used_bytes
             assert used_bytes <= reading.values[GPU_MEMORY_TOTAL] - reading.values[GPU_MEMORY_RESERVED]  # type: ignore[operator] # it knows all of its cards
 
 
@@ -161,7 +161,7 @@ def test_a_memory_hog_on_a_share_takes_more_than_its_own_but_leaves_the_others_t
     most_bytes = 0
     for second_s in range(START_S, START_S + 300):
         (reading,) = together.readings(card.device.uuid, second_s)
-        most_bytes = max(most_bytes, reading.owners[allocation_owner("hog")].memory_bytes)
+        most_bytes = max(most_bytes, reading.owners[allocation_owner("hog")].memory_bytes or 0)
         owner = allocation_owner("calm")
         assert reading.owners[owner] == alone.readings(card.device.uuid, second_s)[0].owners[owner]
     assert most_bytes > share_bytes
@@ -180,7 +180,7 @@ def test_an_empty_card_is_idle_and_holds_a_little_that_is_nobodys() -> None:
         (reading,) = world.readings(card.device.uuid, START_S + 5)
         assert reading.values[GPU_BUSY] == 0
         assert list(reading.owners) == [UNATTRIBUTED]
-        assert 0 < reading.owners[UNATTRIBUTED].memory_bytes <= 8 * MIB
+        assert 0 < (reading.owners[UNATTRIBUTED].memory_bytes or 0) <= 8 * MIB
 
 
 def test_a_card_in_mig_mode_tells_no_busy_ratio_and_its_instances_tell_memory_only() -> None:

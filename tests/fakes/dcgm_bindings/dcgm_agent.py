@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import c_void_p
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import dcgm_structs  # type: ignore[import-not-found]
 
 from collector.dcgm.host_engine import EngineError, Entity, EntityGroup
 from tests.fakes.dcgm import SERVED, FakeConnection, FakeHostEngine
+from tests.fakes.dcgm_lasting import LastingEngine
 
 _numbers = itertools.count(11)
 # What outlives a connection, by engine: groups and field groups with their names and members.
@@ -35,6 +37,7 @@ def dcgmInit() -> int:
 
 
 def dcgmConnect_v3(connection_string: str, connectParams: Any) -> _Handle:
+    _serve_file(connection_string)
     if connection_string not in SERVED or connectParams.version != 1 or connectParams.timeoutMs <= 0:
         raise dcgm_structs.DCGMError(-21)
     with _errors():
@@ -186,6 +189,13 @@ def dcgmGetValuesSince_v2(
             raw = _raw(each.field, each.time_us, each.value, each.status)
             enumCB(int(each.entity.group), each.entity.number, [raw], 1, userData)
     return dcgm_handle.engine.clock.now_us() + 1
+
+
+def _serve_file(address: str) -> None:
+    """An engine that outlives this process lies in a file, where one of a real machine has its socket."""
+    path = Path(address.removeprefix("unix://"))
+    if address not in SERVED and path.is_file():
+        SERVED[address] = LastingEngine(path)
 
 
 def _pair(entity: Entity) -> SimpleNamespace:

@@ -3,23 +3,24 @@
 import shutil
 from pathlib import Path
 
-# The inode of the first PID namespace on every Linux.
-HOST_NAMESPACE = "pid:[4026531836]"
+# The inodes of the first namespaces on every Linux.
+HOST_NAMESPACES = ("pid:[4026531836]", "cgroup:[4026531835]")
 # proc_pid_stat(5): what lies between the name and the start time, and what follows.
 _BEFORE_START = "S 1 1 1 0 -1 4194560 100 0 0 0 5 3 0 0 20 0 1 0"
 _AFTER_START = "8343552 512 18446744073709551615 1 1 0"
 
 
 class ProcTree:
-    """A `/proc` of the host's PID namespace, empty at first."""
+    """A `/proc` of the host's namespaces, empty at first."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.enter_namespace(HOST_NAMESPACE)
+        for name in HOST_NAMESPACES:
+            self.enter_namespace(name)
 
     def enter_namespace(self, name: str) -> None:
-        """Let the reader be in that PID namespace."""
-        link = self.root / "self" / "ns" / "pid"
+        """Let the reader be in that namespace, such as `pid:[4026531836]`."""
+        link = self.root / "self" / "ns" / name.partition(":")[0]
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(name)

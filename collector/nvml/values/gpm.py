@@ -156,7 +156,7 @@ class Gpm:
             self._driver.ask("GpmMetricsGet", request)
         row = self._rows.unpack_from(request, _HEAD_BYTES)
         return {
-            metric: value if code == 0 and not math.isnan(value) else self._missing(code)
+            metric: value if code == 0 and math.isfinite(value) else self._missing(code)
             for metric, code, value in zip(row[::3], row[1::3], row[2::3], strict=True)
         }
 

@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from collector.nvml.probe import Probe
-from collector.nvml.telling import Telling
-from collector.nvml.utilisation import StampClock
+from collector.nvml.stamp_clock import StampClock
+from collector.telling import Telling
 from domain.samples import FieldState
 from domain.series import GPU_VGPU_BUSY, GPU_VGPU_MEMORY
 
@@ -59,12 +59,11 @@ class Vgpus:
             return
         newest_us = max((sample.timeStamp for sample in samples), default=0)
         now_us = StampClock(self._probe).now_us(newest_us)
-        if now_us is None:
-            return
         self._last_seen_us = newest_us
         busy: dict[str, int] = {
             self._uuids[sample.vgpuInstance]: sample.smUtil.uiVal
             for sample in samples
-            if sample.vgpuInstance in self._uuids and sample.timeStamp > now_us - _STALE_US
+            if now_us is not None and sample.vgpuInstance in self._uuids and sample.timeStamp > now_us - _STALE_US
         }
-        telling.tell_parts(GPU_VGPU_BUSY, busy, per=_PERCENT)
+        silent = dict.fromkeys(self._uuids.values(), FieldState.NOT_READY)
+        telling.tell_parts(GPU_VGPU_BUSY, busy or silent, per=_PERCENT)

@@ -6,11 +6,11 @@ Never by nvmlDeviceGetPcieThroughput, which counts for 20 ms in each direction b
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from collector.nvml import fields, gpm
-from collector.nvml.counters import ByteCounter, CardCounters
-from collector.nvml.fields import Field
-from collector.nvml.gpm import Metrics
-from collector.nvml.telling import Telling
+from collector.nvml.values import fields, gpm
+from collector.nvml.values.counters import ByteCounter, CardCounters
+from collector.nvml.values.fields import Field
+from collector.nvml.values.gpm import Metrics
+from collector.telling import Telling
 from domain.samples import Basis, FieldState
 from domain.series import GPU_PCIE_RECEIVED, GPU_PCIE_TRANSMITTED, Series
 from domain.units import MIB

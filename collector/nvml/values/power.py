@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from collector.nvml.counters import CardCounters
-from collector.nvml.fields import POWER_AVERAGE, POWER_INSTANT, Field
 from collector.nvml.probe import Probe
-from collector.nvml.telling import Telling
+from collector.nvml.values.counters import CardCounters
+from collector.nvml.values.fields import POWER_AVERAGE, POWER_INSTANT, Field
 from collector.ranges import is_possible
+from collector.telling import Telling
 from domain.samples import Basis, FieldState
 from domain.series import GPU_ENERGY, GPU_POWER, GPU_POWER_INSTANT
 

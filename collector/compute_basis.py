@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from collector.nvml.telling import Said, Telling
 from collector.ranges import is_possible
+from collector.telling import Said, Telling
 from domain.inventory import MigInstance
 from domain.samples import Basis, FieldState
 from domain.series import (

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from collector.nvml.counters import CardCounters
 from collector.nvml.driver import INVALID_ARGUMENT, CardLostError, Driver, DriverError
-from collector.nvml.fields import (
+from collector.nvml.probe import Probe
+from collector.nvml.values.counters import CardCounters
+from collector.nvml.values.fields import (
     NVLINK_RECEIVED_BYTES,
     NVLINK_RECEIVED_KIB,
     NVLINK_TRANSMITTED_BYTES,
     NVLINK_TRANSMITTED_KIB,
     Field,
 )
-from collector.nvml.gpm import NVLINK_RECEIVED_RATE, NVLINK_TRANSMITTED_RATE, Metrics
-from collector.nvml.probe import Probe
-from collector.nvml.telling import Telling
+from collector.nvml.values.gpm import NVLINK_RECEIVED_RATE, NVLINK_TRANSMITTED_RATE, Metrics
+from collector.telling import Telling
 from domain.samples import Basis, FieldState
 from domain.series import GPU_NVLINK_RECEIVED, GPU_NVLINK_TRANSMITTED
 from domain.units import MIB

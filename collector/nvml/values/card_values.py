@@ -7,27 +7,27 @@ not: 912 MB on an idle A100).
 from collections.abc import Sequence
 from typing import Any
 
-from collector.nvml import clock_events, fields, gpm, health, pcie, power
-from collector.nvml.clock_events import ClockEvents
-from collector.nvml.compute_basis import (
+from collector.compute_basis import (
     CARD_CANDIDATES,
     INSTANCE_CANDIDATES,
     ComputeBasis,
     StuckProfiling,
     tell_from_instances,
 )
-from collector.nvml.counters import CardCounters
 from collector.nvml.driver import MEMORY_VERSION_2, Driver
-from collector.nvml.fields import FieldValues
-from collector.nvml.gpm import Gpm, Metrics
-from collector.nvml.health import Health
-from collector.nvml.nvlink import NvLinks
-from collector.nvml.pcie import Pcie
-from collector.nvml.power import Power
 from collector.nvml.probe import Probe
-from collector.nvml.telling import Said, Telling
-from collector.nvml.utilisation import Utilisation
-from collector.nvml.vgpu import Vgpus
+from collector.nvml.values import clock_events, fields, gpm, health, pcie, power
+from collector.nvml.values.clock_events import ClockEvents
+from collector.nvml.values.counters import CardCounters
+from collector.nvml.values.fields import FieldValues
+from collector.nvml.values.gpm import Gpm, Metrics
+from collector.nvml.values.health import Health
+from collector.nvml.values.nvlink import NvLinks
+from collector.nvml.values.pcie import Pcie
+from collector.nvml.values.power import Power
+from collector.nvml.values.utilisation import Utilisation
+from collector.nvml.values.vgpu import Vgpus
+from collector.telling import Said, Telling
 from domain.clock import Clock
 from domain.inventory import MigInstance
 from domain.samples import FieldState

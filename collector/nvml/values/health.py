@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from collector.nvml.counters import CardCounters
-from collector.nvml.fields import (
+from collector.nvml.probe import Probe
+from collector.nvml.values.counters import CardCounters
+from collector.nvml.values.fields import (
     RECOVERY_ACTION,
     REMAPPED_CORRECTABLE,
     REMAPPED_FAILURE,
@@ -12,8 +13,7 @@ from collector.nvml.fields import (
     REMAPPED_UNCORRECTABLE,
     Field,
 )
-from collector.nvml.probe import Probe
-from collector.nvml.telling import Telling
+from collector.telling import Telling
 from domain.samples import FieldState
 from domain.series import (
     GPU_ECC_CORRECTED,

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from collector.nvml import fields
-from collector.nvml.counters import CardCounters
-from collector.nvml.fields import Field
 from collector.nvml.probe import Probe
-from collector.nvml.telling import Telling
+from collector.nvml.values import fields
+from collector.nvml.values.counters import CardCounters
+from collector.nvml.values.fields import Field
+from collector.telling import Telling
 from domain.samples import FieldState
 from domain.series import GPU_CLOCK_EVENT, GPU_THROTTLE
 

@@ -1,10 +1,8 @@
 """How busy a card was in the second that ended: from the driver's own finer samples, else from its last rate."""
 
-from collections.abc import Callable
-
 from collector.nvml.probe import Probe
-from collector.nvml.telling import Telling
-from domain.clock import MICROSECONDS
+from collector.nvml.stamp_clock import AHEAD_US, StampClock
+from collector.telling import Telling
 from domain.samples import Basis, FieldState
 from domain.series import GPU_BUSY, GPU_MEMORY_BUSY
 
@@ -12,9 +10,6 @@ from domain.series import GPU_BUSY, GPU_MEMORY_BUSY
 _GPU_SAMPLES, _MEMORY_SAMPLES = 1, 2
 # The tick is not on time to the microsecond; what is older is of the second before.
 _SECOND_US = 1_500_000
-# A stamp is a little ahead where it was made while it was asked for.
-_AHEAD_US = 1_000_000
-_OLDEST_US = 86_400 * MICROSECONDS
 _PERCENT = 100
 # So long after its handle was made a card may still be at work for the driver that was just loaded.
 _INITIALISING_SECONDS = 30
@@ -81,34 +76,21 @@ class SampleBuffer:
         Where one of them is more than 100 that one, which nobody can believe; NOT_READY where there is none.
         """
         answer = self._probe.ask("DeviceGetSamples", self._kind, self._last_seen_us, of=self._kind)
-        if isinstance(answer, FieldState):
+        if isinstance(answer, FieldState) or not answer[1]:
             # Where its clock was set back, the driver has nothing that is newer than what it said before.
             self._last_seen_us = 0
-            return answer
+            return answer if isinstance(answer, FieldState) else FieldState.NOT_READY
         samples = [(sample.timeStamp, sample.sampleValue.uiVal) for sample in answer[1]]
-        stamp_now_us = StampClock(self._probe).now_us(max((at_us for at_us, _ in samples), default=0))
+        stamp_now_us = StampClock(self._probe).now_us(max(at_us for at_us, _ in samples))
         if stamp_now_us is None:
             return FieldState.NOT_READY
         recent = [
             percent
             for at_us, percent in samples
-            if max(self._last_seen_us, stamp_now_us - _SECOND_US) < at_us <= stamp_now_us + _AHEAD_US
+            if max(self._last_seen_us, stamp_now_us - _SECOND_US) < at_us <= stamp_now_us + AHEAD_US
         ]
         if not recent:
             return FieldState.NOT_READY
         self._last_seen_us = max(at_us for at_us, _ in samples)
         highest = max(recent)
         return float(highest) if highest > _PERCENT else sum(recent) / len(recent)
-
-
-class StampClock:
-    """The clock that a driver stamps its samples by: some by the time of day, others by the time since boot."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._clocks: tuple[Callable[[], int], ...] = (probe.clock.now_us, probe.clock.boot_us)
-
-    def now_us(self, newest_us: int) -> int | None:
-        """What that clock says now, told by its newest stamp; None where that is of none of them."""
-        nows = [clock() for clock in self._clocks]
-        ages = [(now_us - newest_us, now_us) for now_us in nows if -_AHEAD_US <= now_us - newest_us <= _OLDEST_US]
-        return min(ages)[1] if ages else None

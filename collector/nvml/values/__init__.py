@@ -1,0 +1,1 @@
+"""What a card or MIG instance says in a second, a file for each kind of thing."""

@@ -1,0 +1,1 @@
+"""What a node can measure, what it cannot and why, and what is to be mended."""

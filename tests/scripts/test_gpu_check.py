@@ -1,0 +1,122 @@
+"""scripts/gpu_check.sh from end to end on the fake driver, since no machine with a card runs these tests."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.hardware_run import file_name
+from scripts.section import Section
+from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.models import H100, RTX_4090, Model
+
+ROOT = Path(__file__).parent.parent.parent
+QUESTIONS = (
+    "(a) Newer fields and counters",
+    "(b) Period and clock of finer samples",
+    "(c) Cost of one tick",
+    "(d) Samples by process",
+    "(e) Performance metrics of one second against the energy counter",
+    "(f) Reserved memory under load",
+    "Compared with nvidia-smi",
+    "The collector at work",
+    "The load",
+)
+# In place of the program: it says of the first card what a person would compare.
+SMI = """#!/bin/sh
+echo "GPU-00000000-0000-0000-0000-000000000000, 81559, 479, 1024, 70.00, 40, 1980"
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+def at_work(library: Path, folder: Path, model: Model) -> tuple[FakeDriver, Iterator["subprocess.Popen[bytes]"]]:
+    """A card with two processes that take turns."""
+    driver = FakeDriver(library, folder / "fake-nvml.state")
+    uuid = driver.card(0, model=model, simulated=1, simulated_from_us=driver.now_us())
+    processes = [subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) for _ in range(2)]
+    for number, process in enumerate(processes):
+        offset_us = number * 350_000
+        driver.process(
+            uuid, process.pid, 512 * 2**20, period_us=700_000, offset_us=offset_us, on_us=200_000, sm_permille=500
+        )
+    return driver, iter(processes)
+
+
+def check(driver: FakeDriver, file: Path, path: str = os.environ["PATH"]) -> "subprocess.CompletedProcess[str]":
+    """Run it, with little time for each question."""
+    environment = {**os.environ, **driver.env(), "PYTHON": sys.executable, "PATH": path}
+    command = [str(ROOT / "scripts" / "gpu_check.sh"), "--seconds", "2.5", "--out", str(file)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def sections_of(report: str) -> dict[str, str]:
+    """What stands under each heading."""
+    parts = report.split("\n## ")[1:]
+    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+
+
+@pytest.mark.parametrize("model", [H100, RTX_4090], ids=lambda model: str(model.name))
+def test_every_question_is_answered_and_written_down(library: Path, tmp_path: Path, model: Model) -> None:
+    driver, processes = at_work(library, tmp_path, model)
+    smi = tmp_path / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(SMI)
+    smi.chmod(0o755)
+    try:
+        done = check(driver, tmp_path / "report.md", f"{smi.parent}:{os.environ['PATH']}")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "report.md")), done.stderr
+
+    report = (tmp_path / "report.md").read_text("utf-8")
+    assert report.startswith(f"# {model.name}, driver 590.48.01\n")
+    sections = sections_of(report)
+    assert tuple(sections) == QUESTIONS
+    has_gpm = model is H100
+    assert ("field 197" in sections["(a) Newer fields and counters"].splitlines()[1]) is has_gpm
+    assert "busy: 100 ms by the wall clock" in sections["(b) Period and clock of finer samples"]
+    assert "DeviceGetMemoryInfo" in sections["(c) Cost of one tick"]
+    assert sections["(d) Samples by process"].strip().startswith("2 processes were sampled.")
+    energy = sections["(e) Performance metrics of one second against the energy counter"]
+    assert ("This card does not tell both." in energy) is not has_gpm
+    assert f"It stays at {model.reserved_bytes // 2**20} MiB." in sections["(f) Reserved memory under load"]
+    assert "| memory.used | 1024 | 1024.00 |" in sections["Compared with nvidia-smi"]
+    assert "| coverage, least | 100.00% |" in sections["The collector at work"]
+    # No test machine has the driver's CUDA library, and that is said where it is missed.
+    assert "libcuda.so.1" in sections["The load"] or "Two processes" in sections["The load"]
+    assert str(tmp_path) not in report, "no path of this machine"
+
+
+def test_a_machine_without_a_card_is_one_line_and_no_report(library: Path, tmp_path: Path) -> None:
+    done = check(FakeDriver(library, tmp_path / "fake-nvml.state"), tmp_path / "report.md")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "cannot check any card: the driver has none; see dmesg"
+    assert not (tmp_path / "report.md").exists()
+
+
+def test_an_interpreter_without_the_libraries_is_named(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHON": "/bin/false"}
+    done = subprocess.run(
+        [ROOT / "scripts" / "gpu_check.sh"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "'/bin/false' lacks gputab's libraries" in done.stderr
+
+
+def test_a_report_is_called_by_its_card_and_driver() -> None:
+    assert file_name("NVIDIA H100 80GB HBM3", "590.48.01") == "nvidia-h100-80gb-hbm3-590.48.01.md"
+
+
+def test_a_section_without_numbers_is_its_answer() -> None:
+    assert Section("(x) So", "It is.").markdown() == "## (x) So\n\nIt is.\n"
+    table = Section("(x) So", "It is.", ("a", "b"), [(1, "c")]).markdown()
+    assert table == "## (x) So\n\nIt is.\n\n| a | b |\n| --- | --- |\n| 1 | c |\n"
