@@ -105,6 +105,8 @@ def _missing(series: Iterable[SeriesFinding]) -> Table:
 
 
 def _owners(report: DeviceReport) -> RenderableType:
+    if report.device.mig_enabled and report.uuid == report.device.uuid:
+        return Text("owners are told of each instance", style="dim")
     if report.used_bytes is None or report.proved_bytes is None:
         return Text("no owners are told of this device", style="dim")
     if not report.used_bytes:
