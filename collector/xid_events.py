@@ -3,12 +3,15 @@
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import structlog
 
 from collector.node_state import NodeState
+from domain.samples import DeviceReading
+from domain.series import GPU_XID_EVENTS
 
 # Both tell of the same event within so long.
 _SAME_EVENT_SECONDS = 2.0
@@ -73,6 +76,14 @@ class XidEvents:
     def counts(self, gpu_uuid: str) -> Mapping[str, int]:
         """How many events there were on a card, by code; the same object while there is no other."""
         return self._state.remembered.xids.get(gpu_uuid, _NONE)
+
+    def told_with(self, gpu_uuid: str, readings: list[DeviceReading]) -> list[DeviceReading]:
+        """The readings of a card, the first of which also has its events."""
+        counts = self.counts(gpu_uuid)
+        if not counts:
+            return readings
+        first, *rest = readings
+        return [replace(first, parts={**first.parts, GPU_XID_EVENTS: counts}), *rest]
 
     def _is_known(self, heard: _Heard) -> bool:
         """Whether the other has told of the event before, which is then matched."""

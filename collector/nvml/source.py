@@ -3,7 +3,6 @@
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,8 +33,8 @@ from domain.series import (
     COLLECTOR_COUNTER_RESETS,
     COLLECTOR_DRIVER_OPENED,
     COLLECTOR_DRIVER_STATE,
+    COLLECTOR_REFUSED_PROCESS_SAMPLES,
     COLLECTOR_UNPROVED_PROCESSES,
-    GPU_XID_EVENTS,
 )
 
 # The cards are to be let go of within a second of being asked to.
@@ -142,7 +141,7 @@ class NvmlSource:
         except (CardLostError, DriverGoneError):
             self._known.generations.miss(gpu_uuid, known.handles)
             readings = self._absences.readings(known.device, FieldState.LOST)
-        return self._with_xids(gpu_uuid, readings)
+        return self._xids.told_with(gpu_uuid, readings)
 
     def processes(self, gpu_uuid: str) -> list[OwnedProcess]:
         """Who was on the card when it was read last."""
@@ -162,8 +161,13 @@ class NvmlSource:
         for gpu_uuid, counters in list(self._counters.items()):
             for series, resets in counters.resets.items():
                 yield OwnValue(COLLECTOR_COUNTER_RESETS, resets, {"gpu_uuid": gpu_uuid, "field": series.name})
-        owners = [card.owners for card in list(self._open.values())]
-        yield OwnValue(COLLECTOR_UNPROVED_PROCESSES, sum(each.unproved for each in owners if each is not None))
+        unproved = 0
+        for gpu_uuid, card in list(self._open.items()):
+            if card.owners is not None:
+                unproved += card.owners.unproved
+                refused = card.owners.refused_samples
+                yield OwnValue(COLLECTOR_REFUSED_PROCESS_SAMPLES, refused, {"gpu_uuid": gpu_uuid})
+        yield OwnValue(COLLECTOR_UNPROVED_PROCESSES, unproved)
 
     def facts(self) -> Iterator[OwnValue]:
         """What seldom changes: the way between the cards."""
@@ -223,13 +227,6 @@ class NvmlSource:
         if self._known.card(gpu_uuid) is change.card:
             self._known.generations.miss(gpu_uuid, change.gone)
         self._look_soon.set()
-
-    def _with_xids(self, gpu_uuid: str, readings: list[DeviceReading]) -> list[DeviceReading]:
-        counts = self._xids.counts(gpu_uuid)
-        if not counts:
-            return readings
-        first, *rest = readings
-        return [replace(first, parts={**first.parts, GPU_XID_EVENTS: counts}), *rest]
 
     def _addresses(self) -> Mapping[PciAddress, str]:
         # A slot is that of the card that is in it, not of one that was in it before.

@@ -30,14 +30,18 @@ _UNIT = re.compile(r"/(?P<name>[^/]+\.service)(?=/|$)")
 
 
 class Place(NamedTuple):
-    """Such as `container:<id>:docker`: what kind of place, which, and what else the names tell."""
+    """Such as `container:<id>:docker`: what kind of place, which, and what else the names tell.
+
+    As text it has a `?` for each sign that cannot be printed: names are a tenant's own.
+    """
 
     kind: str
     name: str
     detail: str = ""
 
     def __str__(self) -> str:
-        return ":".join(filter(None, self))
+        text = ":".join(filter(None, self))
+        return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def place(pid: int, proc: Path = Path("/proc")) -> Place:

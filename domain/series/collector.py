@@ -134,6 +134,14 @@ COLLECTOR_COUNTER_RESETS = Series(
     ("node", "gpu_uuid", "field"),
     True,
 )
+COLLECTOR_REFUSED_PROCESS_SAMPLES = Series(
+    "collector_refused_process_samples_total",
+    "samples",
+    COUNTER,
+    "samples of what a process computed that none can have, such as more than 100 %; they count for no owner",
+    ("node", "gpu_uuid"),
+    True,
+)
 COLLECTOR_UNPROVED_PROCESSES = Series(
     "collector_unproved_processes",
     "processes",

@@ -7,6 +7,7 @@ from collector.capabilities import CAPABILITIES, family_of
 from collector.card_readers import CardReaders
 from collector.nvml.source import NvmlSource
 from collector.owners.hints import hints
+from collector.owners.places import place
 from collector.ranges import refuse_garbage
 from domain.clock import MICROSECONDS, Clock
 from domain.inventory import Device, MigInstance
@@ -120,7 +121,7 @@ def _unproved(source: NvmlSource, gpu_uuid: str, instance: MigInstance | None) -
     for process in source.processes(gpu_uuid):
         is_here = instance is None or process.gi_id == instance.gi_id
         if process.owner is None and is_here:
-            yield UnprovedProcess(process.pid, process.used_bytes, hints(process.pid))
+            yield UnprovedProcess(process.pid, process.used_bytes, str(place(process.pid)), hints(process.pid))
 
 
 def _findings(report: DeviceReport) -> Iterator[Finding]:

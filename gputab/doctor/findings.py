@@ -55,10 +55,14 @@ class SeriesFinding(NamedTuple):
 
 
 class UnprovedProcess(NamedTuple):
-    """A process on a card of which no cgroup proves an owner; `hints` are what its environment claims."""
+    """A process on a card of which no cgroup proves an owner.
+
+    `place` is where its cgroup's names say that it runs, `hints` are what its environment claims.
+    """
 
     pid: int
     used_bytes: int | None
+    place: str
     hints: Mapping[str, str]
 
 

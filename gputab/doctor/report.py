@@ -116,7 +116,8 @@ def _owners(report: DeviceReport) -> RenderableType:
     for process in report.unproved:
         used = "memory unknown" if process.used_bytes is None else f"{process.used_bytes / MIB:,.0f} MiB"
         claims = ", ".join(f"{name}={value}" for name, value in process.hints.items())
-        lines.append(f"  nobody's: process {process.pid}, {used}" + (f"; it says {claims}" if claims else ""))
+        said = f"; it says {claims}" if claims else ""
+        lines.append(f"  nobody's: process {process.pid} in {process.place}, {used}{said}")
     return Text("\n".join(lines))
 
 

@@ -16,6 +16,7 @@ import pynvml
 import pytest
 
 from collector.capabilities import CAPABILITIES
+from collector.owners.places import place_of
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_SM_ACTIVE, OWNER_MEMORY
 from domain.units import MIB
 from gputab.doctor.clock_sync import clock_sync
@@ -153,9 +154,9 @@ def test_a_process_that_nobody_owns_is_named_with_what_it_claims(doctor: Doctor,
     if finding(diagnosis, "PID namespace")["verdict"] == "mend":
         pytest.skip("these tests run outside of the host's PID namespace")
     assert (device["used_bytes"], device["proved_bytes"]) == (3_072 * MIB, 0)
-    assert device["unproved"] == [
-        {"pid": process.pid, "used_bytes": 1_024 * MIB, "hints": {"SLURM_JOB_ID": "77"}},
-    ]
+    (unproved,) = device["unproved"]
+    assert unproved.pop("place") == str(place_of((Path("/proc/self/cgroup")).read_text()))
+    assert unproved == {"pid": process.pid, "used_bytes": 1_024 * MIB, "hints": {"SLURM_JOB_ID": "77"}}
 
 
 def test_what_the_driver_refuses_is_to_be_mended_and_named_once(doctor: Doctor, driver: FakeDriver) -> None:

@@ -1,5 +1,6 @@
 """A card of the fake driver with its owners, read as the collector reads it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from collector.call_times import CallTimes
@@ -11,7 +12,9 @@ from domain.clock import SystemClock
 from domain.inventory import Device, MigInstance
 from domain.samples import DeviceReading
 from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_USED, GPU_UP, Series
+from domain.units import GIB
 from tests.fakes.nvml.driver import FakeDriver
+from tests.fakes.nvml.processes import ProcTree
 
 
 class OwnedCard:
@@ -83,3 +86,17 @@ def compute_of(reading: DeviceReading, series: Series = GPU_BUSY) -> dict[str, f
     assert total is not None
     assert abs(sum(told.values()) - total) < 1e-9
     return {owner: round(ratio, 6) for owner, ratio in told.items()}
+
+
+Own = Callable[..., OwnedCard]
+"""Opens a card, and instances of it, with the owners that a `/proc` and records prove."""
+
+
+def run_process(driver: FakeDriver, proc: ProcTree, uuid: str, pid: int, cgroup: str, used_bytes: int = GIB) -> None:
+    proc.process(pid, cgroup)
+    driver.process(uuid, pid, used_bytes)
+
+
+def told_uses(driver: FakeDriver, uuid: str, percents: dict[int, int], age_us: int = 100_000) -> None:
+    at_us = driver.now_us() - age_us
+    driver.uses(uuid, [{"pid": pid, "at_us": at_us, "sm": percent} for pid, percent in percents.items()])

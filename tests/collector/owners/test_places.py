@@ -83,3 +83,8 @@ def test_every_text_is_some_place(text: str) -> None:
 
     assert found.kind
     assert found.name
+
+
+def test_a_name_that_cannot_be_printed_is_shown_with_marks() -> None:
+    """It is a tenant's own, and goes to a terminal."""
+    assert str(place_of("0::/x/\x1b[2J\x07evil\n")) == "unknown:/x/?[2J?evil"

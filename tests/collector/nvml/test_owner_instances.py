@@ -1,0 +1,109 @@
+"""Owners of MIG instances."""
+
+from dataclasses import replace
+
+import pynvml
+import pytest
+
+from domain.samples import UNATTRIBUTED, Basis, FieldState
+from domain.series import (
+    GPU_GR_ACTIVE,
+    OWNER_COMPUTE,
+)
+from domain.units import GIB
+from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_process
+from tests.fakes.nvml.driver import FakeDriver
+from tests.fakes.nvml.processes import ProcTree
+
+NOT_AVAILABLE = 2**64 - 1
+CONTAINER = "0123456789abcdef" * 4
+POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
+POD_SLICE = f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice"
+SECOND_US = 1_000_000
+
+
+class TestInstances:
+    """Owners of MIG instances; the card's own reading has none."""
+
+    @pytest.fixture
+    def card(self, driver: FakeDriver) -> str:
+        return driver.card(0, "NVIDIA H100 80GB HBM3", used=10 * GIB, mig_mode=1)
+
+    def test_each_instance_has_its_own_owners(self, driver: FakeDriver, proc: ProcTree, own: Own, card: str) -> None:
+        """One PID on two instances is two claims; a process of no known instance is nobody's."""
+        first = driver.instance(0, 0, "1g.10gb", gi_id=7, start=0, used=4 * GIB)
+        second = driver.instance(0, 1, "1g.10gb", gi_id=8, start=1, used=3 * GIB)
+        run_process(driver, proc, first, 101, "/system.slice/gputab-a.scope", 2 * GIB)
+        driver.process(second, 101, GIB)
+        run_process(driver, proc, second, 102, "/system.slice/gputab-b.scope")
+        driver.process(card, 102, GIB)
+        owned = own(card, first, second)
+        owned.gr_active = {first: 0.5}
+
+        whole, *instances = owned.readings()
+
+        assert (whole.owners, whole.missing, whole.bases) == ({}, {}, {})
+        assert {each.mig_uuid: memory_of(each) for each in instances} == {
+            first: {"alloc:a": 2 * GIB, UNATTRIBUTED: 2 * GIB},
+            second: {"alloc:a": GIB, "alloc:b": GIB, UNATTRIBUTED: GIB},
+        }
+        assert compute_of(instances[0], GPU_GR_ACTIVE) == {"alloc:a": 0.5, UNATTRIBUTED: 0.0}
+        assert instances[0].bases[OWNER_COMPUTE] == Basis("nvml", "sole_owner")
+        assert instances[1].missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}, "it has no performance metrics"
+
+    def test_two_compute_instances_of_one_gpu_instance_share_it_by_their_sms(
+        self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
+    ) -> None:
+        """M6: 1c.3g and 2c.3g: memory of both is the GPU instance's, and its activity is split by SMs."""
+        small = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)
+        large = driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=32)
+        run_process(driver, proc, small, 101, "/system.slice/gputab-a.scope")
+        run_process(driver, proc, large, 102, "/system.slice/gputab-b.scope")
+        owned = own(card, small)
+        owned.gr_active = {small: 0.9}
+
+        _, instance = owned.readings()
+
+        assert memory_of(instance) == {"alloc:a": GIB, "alloc:b": GIB, UNATTRIBUTED: 6 * GIB}
+        assert compute_of(instance, GPU_GR_ACTIVE) == {"alloc:a": 0.3, "alloc:b": 0.6, UNATTRIBUTED: 0.0}
+        assert instance.bases[OWNER_COMPUTE] == Basis("nvml", "sm_share")
+
+        run_process(driver, proc, large, 103, "/system.slice/gputab-a.scope")
+        driver.end_process(small, 101)
+        _, instance = owned.readings()
+        assert instance.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}, "two owners in one compute instance"
+
+    def test_compute_instances_that_are_made_anew_are_looked_up_anew(
+        self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
+    ) -> None:
+        """M2, M6: their numbers come back, with other SMs."""
+        small = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)
+        large = driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=32)
+        run_process(driver, proc, small, 101, "/system.slice/gputab-a.scope")
+        run_process(driver, proc, large, 102, "/system.slice/gputab-b.scope")
+        owned = own(card, small)
+        owned.gr_active = {small: 0.9}
+        owned.readings()
+
+        driver.set(small, sms=32)
+        driver.set(large, sms=16)
+        owned.device = replace(owned.device)
+        _, instance = owned.readings()
+
+        assert compute_of(instance, GPU_GR_ACTIVE) == {"alloc:a": 0.6, "alloc:b": 0.3, UNATTRIBUTED: 0.0}
+
+    def test_a_failure_to_tell_compute_instances_costs_compute_only(
+        self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
+    ) -> None:
+        small = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)
+        large = driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=32)
+        run_process(driver, proc, small, 101, "/system.slice/gputab-a.scope")
+        run_process(driver, proc, large, 102, "/system.slice/gputab-b.scope")
+        owned = own(card, small)
+        owned.gr_active = {small: 0.9}
+        driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetComputeInstanceId")
+
+        _, instance = owned.readings()
+
+        assert instance.missing == {OWNER_COMPUTE: FieldState.ERROR}
+        assert memory_of(instance) == {"alloc:a": GIB, "alloc:b": GIB, UNATTRIBUTED: 6 * GIB}
