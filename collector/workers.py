@@ -1,10 +1,14 @@
 """A thread for each of several things that may hang, so that one that does costs the others nothing."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Generic, TypeVar
+
+# Of threads that begin at once only one can run Python, and they take it from each other at every call of the driver:
+# eight cards that answer quickly cost twice as much as one after the other. Which of them hangs is not known before.
+_TURN_SECONDS = 0.002
 
 _Key = TypeVar("_Key")
 _Question = TypeVar("_Question")
@@ -36,9 +40,10 @@ class Workers(Generic[_Key, _Question, _Answer]):
         self._answered = threading.Condition()
 
     def ask_all(self, questions: Mapping[_Key, _Question], timeout_s: float) -> Answers[_Key, _Answer]:
-        """Ask all at once and wait until each has answered, at most `timeout_s` (real time).
+        """Ask all and wait until each has answered, at most `timeout_s` (real time) after the last was asked.
 
-        An answer that comes later is thrown away: it belongs to a question that is over.
+        The next is asked when one has answered, or after 2 ms. An answer that comes later than all is thrown away: it
+        belongs to a question that is over.
         """
         answers: dict[_Key, _Answer] = {}
         failures: dict[_Key, Exception] = {}
@@ -49,7 +54,8 @@ class Workers(Generic[_Key, _Question, _Answer]):
                 if not desk.is_busy:
                     desk.ask(question)
                     asked[key] = desk
-            self._answered.wait_for(lambda: not any(desk.is_busy for desk in asked.values()), timeout_s)
+                    self._wait_for([desk], _TURN_SECONDS)
+            self._wait_for(asked.values(), timeout_s)
             for key, desk in asked.items():
                 if not desk.is_busy:
                     answers.update((key, answer) for answer in desk.answers)
@@ -63,6 +69,9 @@ class Workers(Generic[_Key, _Question, _Answer]):
             for desk in self._desks.values():
                 desk.questions.put(None)
             self._desks.clear()
+
+    def _wait_for(self, desks: Collection["_Desk[_Question, _Answer]"], timeout_s: float) -> None:
+        self._answered.wait_for(lambda: not any(desk.is_busy for desk in desks), timeout_s)
 
     def _start(self, key: _Key) -> "_Desk[_Question, _Answer]":
         desk = self._desks[key] = _Desk[_Question, _Answer]()

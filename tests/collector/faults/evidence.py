@@ -12,6 +12,7 @@ from domain.series import (
     COLLECTOR_COMPLETE_UNTIL,
     COLLECTOR_LATENESS,
     COLLECTOR_MISSED,
+    GPU_FIELD_STATE,
     GPU_MEMORY_USED,
     GPU_UP,
 )
@@ -47,12 +48,27 @@ class Evidence:
         assert marks[-1] == self.span.stop, node.log()
         self.cards = {uuid: true_card(node, uuid, self._samples) for uuid in node.uuids}
         for uuid, card in self.cards.items():
-            mute = sorted(self.sampled - card.up.keys())
-            assert self._counted(uuid) == len(mute), (uuid, mute, node.log())
+            mute = self.sampled - card.up.keys()
+            unexplained = mute - self._told_why(uuid, card)
+            assert len(unexplained) <= self._counted(uuid) <= len(mute), (uuid, sorted(mute), node.log())
 
     def untold(self, uuid: str) -> set[int]:
         """The sampled seconds in which that card told nothing, or that it is lost."""
         return set(self.sampled - self.cards[uuid].told)
+
+    def _told_why(self, uuid: str, card: CardEvidence) -> set[int]:
+        """The seconds in which the collector said why the card had nothing to say, such as right after a reload."""
+        of_card = self._samples.filter(
+            (pl.col("series") == GPU_FIELD_STATE.name)
+            & (pl.col("gpu_uuid") == uuid)
+            & (pl.col("field") == GPU_UP.name)
+            & (pl.col("value") == 1)
+        )
+        told: set[int] = set()
+        for second_s in of_card["second_s"]:
+            until_s = min((each for each in card.up if each > second_s), default=self.span.stop)
+            told.update(range(second_s, until_s))
+        return told
 
     def _counted(self, uuid: str) -> int:
         """How many reads of the card were counted as missed; each collector begins at 0."""

@@ -14,6 +14,7 @@ from domain.series import (
     COLLECTOR_LATENESS,
     COLLECTOR_MISSED,
     COLLECTOR_QUEUED,
+    GPU_FIELD_STATE,
     GPU_MEMORY_USED,
     GPU_UP,
     Series,
@@ -108,8 +109,8 @@ class Node:
             queue.close()
 
     def stored(self, start_s: int) -> pl.DataFrame:
-        """What tells of the node's cards, of reads that were missed, and of each second that was sampled at all."""
-        own = (COLLECTOR_LATENESS, COLLECTOR_MISSED, COLLECTOR_COMPLETE_UNTIL)
+        """What tells of the node's cards, of what they did not tell, and of each second that was sampled at all."""
+        own = (COLLECTOR_LATENESS, COLLECTOR_MISSED, COLLECTOR_COMPLETE_UNTIL, GPU_FIELD_STATE)
         return self.samples(start_s, now_s() + 120, GPU_MEMORY_USED, GPU_UP, *own)
 
     def samples(self, start_s: int, end_s: int, *series: Series) -> pl.DataFrame:

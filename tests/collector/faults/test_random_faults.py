@@ -24,7 +24,7 @@ _AFTER_SECONDS = 15
 def test_whatever_strikes_no_second_is_lost_doubled_or_made_up(
     tmp_path: Path, own_store: OwnStore, *, is_soak: bool
 ) -> None:
-    seed = secrets.randbelow(10**6)
+    seed = secrets.randbelow(10**6) if is_soak else 1
     seconds = 600 if is_soak else 60
     began_s = now_s()
     with running_node(tmp_path, own_store) as node:
