@@ -113,12 +113,18 @@ _CARDS = (_YES, _YES, _YES, _YES, _NO, _NO)
 _PROFILED = (_NO, _SOME, _DCGM, _YES, _DCGM, _YES)
 _CYCLES = (_NO, _SOME, _NO, _SOME, _NO, _SOME)
 _SOME_CARDS = (_SOME, _SOME, _SOME, _SOME, _NO, _NO)
-_MEMORY_CHECKED = (_NO, _NO, _YES, _YES, _NO, _NO)
-_SXM = (_NO, _NO, _SOME, _SOME, _NO, _NO)
+_SERVERS_AND_SOME = (_SOME, _SOME, _YES, _YES, _NO, _NO)
+_SERVERS = (_NO, _NO, _YES, _YES, _NO, _NO)
+_SOME_SERVERS = (_NO, _NO, _SOME, _SOME, _NO, _NO)
 
 _PROFILING = "measured from Hopper and GeForce Blackwell on; before, on data-centre cards, by DCGM's profiling module"
 _NOT_WITH_MIG = "told neither of an instance nor of a card in MIG mode"
 _WHOLE_CARD = "told of the whole card only"
+_COUNTED = "only where the driver counts it: the call that takes 20 ms is not made"
+_LINKED = "only cards that have links tell it (SXM, NVL)"
+_VGPU_HOSTS = "only hosts of virtual GPUs tell it"
+_CORRECTS = "only where error correction is on"
+_REMAPS = "only cards that can replace rows tell it"
 
 CAPABILITIES: dict[Series, Capability] = {
     GPU_UP: Capability("any answer", _ALL),
@@ -150,23 +156,15 @@ CAPABILITIES: dict[Series, Capability] = {
         "GetTotalEnergyConsumption", _CARDS, "told of the whole card only; where it counts none, its power is added up"
     ),
     GPU_TEMPERATURE: Capability("GetTemperature", _CARDS, _WHOLE_CARD),
-    GPU_MEMORY_TEMPERATURE: Capability("field 82", _MEMORY_CHECKED, "only cards with HBM tell it"),
+    GPU_MEMORY_TEMPERATURE: Capability("field 82", _SERVERS, "only cards with HBM tell it"),
     GPU_SM_CLOCK: Capability("GetClockInfo", _CARDS, _WHOLE_CARD),
     GPU_MEMORY_CLOCK: Capability("GetClockInfo", _CARDS, _WHOLE_CARD),
-    GPU_PCIE_RECEIVED: Capability(
-        "field 198, else GPM", _SOME_CARDS, "only where the driver counts it: the call that takes 20 ms is not made"
-    ),
-    GPU_PCIE_TRANSMITTED: Capability(
-        "field 197, else GPM", _SOME_CARDS, "only where the driver counts it: the call that takes 20 ms is not made"
-    ),
-    GPU_NVLINK_RECEIVED: Capability(
-        "fields 139 or 204, by link", _SXM, "only cards that have links tell it (SXM, NVL)"
-    ),
-    GPU_NVLINK_TRANSMITTED: Capability(
-        "fields 138 or 202, by link", _SXM, "only cards that have links tell it (SXM, NVL)"
-    ),
-    GPU_VGPU_BUSY: Capability("GetVgpuUtilization", _SXM, "only hosts of virtual GPUs tell it"),
-    GPU_VGPU_MEMORY: Capability("VgpuInstanceGetFbUsage", _SXM, "only hosts of virtual GPUs tell it"),
+    GPU_PCIE_RECEIVED: Capability("field 198, else GPM", _SOME_CARDS, _COUNTED),
+    GPU_PCIE_TRANSMITTED: Capability("field 197, else GPM", _SOME_CARDS, _COUNTED),
+    GPU_NVLINK_RECEIVED: Capability("fields 139 or 204, by link", _SOME_SERVERS, _LINKED),
+    GPU_NVLINK_TRANSMITTED: Capability("fields 138 or 202, by link", _SOME_SERVERS, _LINKED),
+    GPU_VGPU_BUSY: Capability("GetVgpuUtilization", _SOME_SERVERS, _VGPU_HOSTS),
+    GPU_VGPU_MEMORY: Capability("VgpuInstanceGetFbUsage", _SOME_SERVERS, _VGPU_HOSTS),
     OWNER_MEMORY: Capability("the running processes, and their cgroups", _ALL, "only in the host's PID namespace"),
     OWNER_COMPUTE: Capability(
         "GetProcessUtilization, and cgroups",
@@ -178,18 +176,12 @@ CAPABILITIES: dict[Series, Capability] = {
         "", (_DCGM, _DCGM, _DCGM, _DCGM, _NO, _NO), "DCGM alone tells it; count the events instead"
     ),
     GPU_CLOCK_EVENT: Capability("GetCurrentClocksEventReasons", _CARDS, _WHOLE_CARD),
-    GPU_THROTTLE: Capability(
-        "fields 74 to 81, 269 to 271", (_SOME, _SOME, _YES, _YES, _NO, _NO), "as far as the driver counts it"
-    ),
-    GPU_ECC_CORRECTED: Capability(
-        "GetTotalEccErrors", (_SOME, _SOME, _YES, _YES, _NO, _NO), "only where error correction is on"
-    ),
-    GPU_ECC_UNCORRECTED: Capability(
-        "GetTotalEccErrors", (_SOME, _SOME, _YES, _YES, _NO, _NO), "only where error correction is on"
-    ),
-    GPU_REMAPPED_ROWS: Capability("fields 142, 143", _MEMORY_CHECKED, "only cards that can replace rows tell it"),
-    GPU_ROW_REMAP_PENDING: Capability("field 144", _MEMORY_CHECKED, "only cards that can replace rows tell it"),
-    GPU_ROW_REMAP_FAILED: Capability("field 145", _MEMORY_CHECKED, "only cards that can replace rows tell it"),
+    GPU_THROTTLE: Capability("fields 74 to 81, 269 to 271", _SERVERS_AND_SOME, "as far as the driver counts it"),
+    GPU_ECC_CORRECTED: Capability("GetTotalEccErrors", _SERVERS_AND_SOME, _CORRECTS),
+    GPU_ECC_UNCORRECTED: Capability("GetTotalEccErrors", _SERVERS_AND_SOME, _CORRECTS),
+    GPU_REMAPPED_ROWS: Capability("fields 142, 143", _SERVERS, _REMAPS),
+    GPU_ROW_REMAP_PENDING: Capability("field 144", _SERVERS, _REMAPS),
+    GPU_ROW_REMAP_FAILED: Capability("field 145", _SERVERS, _REMAPS),
     GPU_RECOVERY_ACTION: Capability(
         "field 230", (_SOME, _SOME, _SOME, _YES, _NO, _NO), "only drivers that know it tell it"
     ),

@@ -35,6 +35,7 @@ class ChosenSource:
 
     def __init__(self, nvml: Source, dcgm: Source) -> None:
         """Both are closed with this one."""
+        self.name = f"{nvml.name} and {dcgm.name}"
         self._nvml = nvml
         self._dcgm = dcgm
         self._cards: Workers[_Place, int, list[DeviceReading]] = Workers(self._read_one, "source")
@@ -144,8 +145,11 @@ class ChosenSource:
             is_mute = place not in answers.answers
             if is_mute != self._mute.get(place, False):
                 self._mute[place] = is_mute
-                reason = str(answers.failures.get(place, "no answer in time")) if is_mute else "it answers again"
-                log.warning("source_mute", source=source, gpu_uuid=gpu_uuid, is_mute=is_mute, reason=reason)
+                if is_mute:
+                    reason = str(answers.failures.get(place, "no answer in time"))
+                    log.warning("source_mute", source=source, gpu_uuid=gpu_uuid, reason=reason)
+                else:
+                    log.info("source_answers", source=source, gpu_uuid=gpu_uuid)
 
 
 def _is_lost(card: DeviceReading) -> bool:

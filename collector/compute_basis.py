@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from collector.ranges import is_possible
+from collector.source_order import NVML
 from collector.telling import Said, Telling
 from domain.inventory import MigInstance
 from domain.samples import Basis, FieldState
@@ -18,16 +19,12 @@ from domain.series import (
 
 CARD_CANDIDATES = (GPU_SM_ACTIVE, GPU_BUSY)
 INSTANCE_CANDIDATES = (GPU_SM_ACTIVE, GPU_GR_ACTIVE)
-_BASES = {
-    GPU_SM_ACTIVE: Basis("nvml", "sm_active"),
-    GPU_GR_ACTIVE: Basis("nvml", "gr_active"),
-    GPU_BUSY: Basis("nvml", "busy"),
-}
-_INSTANCES = Basis("nvml", "instances")
+_MEASURES = {GPU_SM_ACTIVE: "sm_active", GPU_GR_ACTIVE: "gr_active", GPU_BUSY: "busy"}
+_INSTANCES = Basis(NVML, "instances")
 
 # What is missing for these reasons stays missing. For any other it is waited for: a second on another basis would be
 # charged by another measure, and an SM-active of 0.3 may be the same work as a busy of 1.
-_LASTING = frozenset({FieldState.UNSUPPORTED, FieldState.NO_PERMISSION, FieldState.PROFILER_BUSY, FieldState.SUSPECT})
+LASTING = frozenset({FieldState.UNSUPPORTED, FieldState.NO_PERMISSION, FieldState.PROFILER_BUSY, FieldState.SUSPECT})
 _WAIT_SECONDS = 10
 
 # Profiling that hangs says 0 for minutes. A kernel that runs has at least one SM busy.
@@ -45,16 +42,18 @@ class ComputeBasis:
         self._told_s: dict[Series, float] = {}
 
     def tell(self, telling: Telling, now_s: float) -> None:
-        """The first candidate that has a value; `now_s` is the monotonic time."""
+        """The first candidate that has a value, from where that comes from; `now_s` is by the caller's one clock."""
         state = FieldState.UNSUPPORTED
         for series in self._candidates:
             value = telling.values.get(series)
             if value is not None and is_possible(series, value):
                 self._told_s[series] = now_s
-                telling.tell(GPU_COMPUTE, value, basis=_BASES[series])
+                # A value that can be had in one way only has no basis, and is NVML's.
+                source = telling.bases[series].source if series in telling.bases else NVML
+                telling.tell(GPU_COMPUTE, value, basis=Basis(source, _MEASURES[series]))
                 return
             state = FieldState.GARBAGE if value is not None else telling.missing.get(series, FieldState.UNSUPPORTED)
-            if state not in _LASTING and now_s - self._told_s.setdefault(series, now_s) < _WAIT_SECONDS:
+            if state not in LASTING and now_s - self._told_s.setdefault(series, now_s) < _WAIT_SECONDS:
                 break
         telling.tell(GPU_COMPUTE, state)
 
@@ -100,7 +99,6 @@ def tell_from_instances(telling: Telling, instances: Iterable[tuple[MigInstance,
                 telling.tell(series, missing)
             continue
         weighed = [instance.sm_count * ratio for (instance, _), ratio in zip(told, ratios, strict=True)]
-        telling.missing.pop(series, None)
         telling.tell(series, min(1.0, sum(weighed) / sm_count), basis=_INSTANCES)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from collector.sample_runs import one_sample
+from collector.sample_runs import device_labels, one_sample
 from domain.samples import Basis, DeviceReading, FieldState, SampleRun
 from domain.series import GPU_BASIS_INFO, GPU_FIELD_STATE, Series
 
@@ -39,7 +39,7 @@ class FieldStates:
         if told is before and not is_due:
             return
         holds = frozenset(_line(field, what) for field, what in told.items())
-        labels = {"node": self._node, "gpu_uuid": reading.gpu_uuid, "mig_uuid": reading.mig_uuid or ""}
+        labels = device_labels(self._node, reading)
         for line in sorted(holds if is_due else holds - said):
             yield one_sample(series, labels | dict(line), second_s, 1)
         for line in sorted(said - holds):

@@ -1,6 +1,6 @@
 """One collector process: its threads, started in order and stopped so that nothing sampled is lost."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import quote
@@ -95,11 +95,9 @@ def collect(
     )
     tasks = [sender.run, reporter.run, *([heartbeat.run, reporter.send] if heartbeat is not None else [])]
     failures: list[Exception] = []
-    name = f"{THREAD_NAME} {node}"
-    threads = [Thread(target=_guard, args=(task, stop, failures), name=name, daemon=True) for task in tasks]
-    for thread in threads:
-        thread.start()
-    log.info("collector_started", node=node, cards=len(reporter.devices), waiting_seconds=len(queue))
+    threads = _start(tasks, f"{THREAD_NAME} {node}", stop, failures)
+    cards = len(reporter.devices)
+    log.info("collector_started", node=node, source=source.name, cards=cards, waiting_seconds=len(queue))
     try:
         _catch_up(loop, queue, source, steady)
         with served(OwnPage(own.values), metrics_port):
@@ -112,6 +110,14 @@ def collect(
         log.info("collector_stopped", node=node, waiting_seconds=len(queue))
     if failures:
         raise failures[0]
+
+
+def _start(tasks: Iterable[Callable[[Event], None]], name: str, stop: Event, failures: list[Exception]) -> list[Thread]:
+    """A thread for each task, at work; one that breaks sets `stop`, and what broke it is among `failures`."""
+    threads = [Thread(target=_guard, args=(task, stop, failures), name=name, daemon=True) for task in tasks]
+    for thread in threads:
+        thread.start()
+    return threads
 
 
 def _wind_up(

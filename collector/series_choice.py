@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from collector.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, ComputeBasis
+from collector.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, LASTING, ComputeBasis
 from collector.source_order import DCGM, NVML, ORDER, may_change
 from collector.telling import Said, Telling
 from domain.samples import Basis, DeviceReading, FieldState, OwnerUse
@@ -32,10 +32,7 @@ _RETURN_SECONDS = 60
 _NOT_READY_SECONDS = 35
 # Some series are asked for once a minute: a source that does not speak of one may do so yet.
 _UNSPOKEN_SECONDS = 65
-# What a source cannot tell for such a reason it will not tell in a moment either.
-_LASTING = frozenset({FieldState.UNSUPPORTED, FieldState.NO_PERMISSION, FieldState.PROFILER_BUSY, FieldState.SUSPECT})
 _DERIVED = frozenset({GPU_UP, GPU_COMPUTE, OWNER_MEMORY, OWNER_COMPUTE})
-_MEASURES = {"sm_active": GPU_SM_ACTIVE, "gr_active": GPU_GR_ACTIVE, "busy": GPU_BUSY}
 _UNSAID = "current"
 
 log = structlog.get_logger()
@@ -153,10 +150,6 @@ class SeriesChoice:
                 self._tell(telling, GPU_COMPUTE, NVML, told)
             return
         self._compute.tell(telling, second_s)
-        basis = telling.bases.get(GPU_COMPUTE)
-        if basis is not None:
-            source = telling.bases[_MEASURES[basis.basis]].source
-            telling.bases[GPU_COMPUTE] = Basis(source, basis.basis)
 
     def _tell_owners(self, telling: Telling, told: Mapping[str, DeviceReading]) -> Mapping[str, OwnerUse]:
         """The owners of whoever tells the memory that they share.
@@ -213,7 +206,7 @@ def _patience_s(reading: DeviceReading | None, series: Series) -> int:
         return _LEAVE_SECONDS
     if not _speaks_of(reading, series):
         return _UNSPOKEN_SECONDS
-    return 0 if _state(reading, series) in _LASTING else _leave_s(reading, series)
+    return 0 if _state(reading, series) in LASTING else _leave_s(reading, series)
 
 
 def _leave_s(reading: DeviceReading | None, series: Series) -> int:

@@ -20,8 +20,11 @@ class Source(Protocol):
     """The cards of one node.
 
     `read` is called from one thread per card, for different cards at once, and may block as long as the driver
-    does. A reading says what the card said and nothing else: None where the card cannot tell.
+    does. A reading says what the card said and nothing else: None where the card cannot tell. `name` is what the log
+    calls it.
     """
+
+    name: str
 
     def inventory(self) -> tuple[Device, ...]:
         """Every card with its MIG instances. A lost card stays in it, as it was last seen.
@@ -48,6 +51,8 @@ class Source(Protocol):
 
 class ScriptedSource:
     """A source for tests: `answers` says what a card says in a second, and may raise or block as a driver does."""
+
+    name = "script"
 
     def __init__(self, devices: tuple[Device, ...], answers: Callable[[str, int], list[DeviceReading]]) -> None:
         """`devices` may be exchanged later, as cards come and go."""

@@ -1,7 +1,6 @@
 """Which source tells a series of a card where NVML and DCGM both could: the order, and whether it may ever change."""
 
-from domain.series import GPU_ECC_CORRECTED, GPU_ECC_UNCORRECTED, GPU_ENERGY, Series
-from domain.series.series import COUNTER
+from domain.series import GPU_ECC_CORRECTED, GPU_ECC_UNCORRECTED, GPU_ENERGY, Kind, Series
 
 NVML, DCGM = "nvml", "dcgm"
 
@@ -16,4 +15,4 @@ _SAME_COUNTERS = frozenset({GPU_ENERGY, GPU_ECC_CORRECTED, GPU_ECC_UNCORRECTED})
 
 def may_change(series: Series) -> bool:
     """Whether another source may go on with the series: what it says must mean the same, and go on where it stood."""
-    return series.kind is not COUNTER or series in _SAME_COUNTERS
+    return series.kind is not Kind.COUNTER or series in _SAME_COUNTERS

@@ -30,14 +30,16 @@ class Telling:
         self.bases: dict[Series, Basis] = {}
 
     def tell(self, series: Series, answer: Any, *, times: int = 1, per: int = 1, basis: Basis | None = None) -> None:
-        """An answer as a value in base units, or a FieldState as the reason why there is none.
+        """An answer as a value in base units, or a FieldState as the reason why there is none; the last one stands.
 
         `basis` is told with a value only.
         """
         if isinstance(answer, FieldState):
             self.values[series] = None
             self.missing[series] = answer
+            self.bases.pop(series, None)
             return
+        self.missing.pop(series, None)
         self.values[series] = answer * times / per if per != 1 else answer * times
         if basis is not None:
             self.bases[series] = basis

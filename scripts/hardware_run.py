@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 import httpx
-from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.process_usage import cpu_seconds, rss_mib
 from collector.nvml.source import NvmlSource
@@ -27,6 +26,7 @@ from domain.series import (
     GPU_TEMPERATURE,
 )
 from domain.units import MIB
+from gputab.doctor.collector_page import Values, page_values
 from machine.process import Child, free_port
 from machine.process import run as run_program
 from scripts.section import Section
@@ -44,6 +44,7 @@ _COMPARED = {
 _SMI_SECONDS = 20.0
 _WARM_UP_SECONDS = 3.0
 _UNKNOWN_PORT = 9
+_NODE = "gpu-check"
 
 
 def collector_at_work(seconds: float, clock: Clock) -> Section:
@@ -59,15 +60,16 @@ def collector_at_work(seconds: float, clock: Clock) -> Section:
         }
         words = ["env", *(f"{name}={value}" for name, value in settings.items())]
         log = Path(folder) / "log"
-        with Child([*words, sys.executable, "-m", "gputab", "collect", "--node", "gpu-check"], log=log) as child:
+        command = [*words, sys.executable, "-m", "gputab", "collect", "--node", _NODE]
+        with Child(command, log=log) as child, httpx.Client(trust_env=False) as client:
             clock.sleep_s(_WARM_UP_SECONDS)
             if child.exit_code is not None:
                 return Section(title, f"It ended: {log.read_text('utf-8', errors='replace').splitlines()[-1]}")
             cpu_s, began_s = cpu_seconds(child.pid), clock.monotonic_s()
             late, read = [], []
-            page: dict[str, list[float]] = {}
+            page: Values = {}
             while clock.monotonic_s() - began_s < seconds:
-                page = _page(port)
+                page = page_values(_NODE, port, client) or {}
                 late += page.get(COLLECTOR_LATENESS.name, [])
                 read += page.get(COLLECTOR_READ.name, [])
                 clock.sleep_s(1.0)
@@ -110,19 +112,6 @@ def against_nvidia_smi(source: NvmlSource, clock: Clock) -> Section:
             rows.append((uuid, name, cell, "-" if ours is None else f"{ours / unit:.2f}"))
     answer = "Values that move differ by what happened between the two." if rows else f"It says {said.stdout[:200]!r}."
     return Section(title, answer, ("card", "field", "nvidia-smi", "gputab"), rows)
-
-
-def _page(port: int) -> dict[str, list[float]]:
-    """The collector's own page, by series; nothing where it does not answer."""
-    try:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
-    except httpx.HTTPError:
-        return {}
-    values: dict[str, list[float]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            values.setdefault(sample.name, []).append(sample.value)
-    return values
 
 
 def file_name(model: str, driver_version: str) -> str:

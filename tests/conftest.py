@@ -1,12 +1,13 @@
-"""What several folders' tests share: a real VictoriaMetrics, both databases, and names nobody else uses."""
+"""What several folders' tests share: a real VictoriaMetrics, both databases, the fake driver, unique names."""
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
+import pynvml
 import pytest
 from hypothesis import settings
 
@@ -17,8 +18,10 @@ from machine.programs import ALERTMANAGER, VICTORIA_METRICS, VMALERT, Program, f
 from store.database import Database
 from store.migrate import upgrade
 from tests.databases import Databases, SqliteFiles
+from tests.fakes.nvml.driver import FakeDriver, build
 from tests.postgresql_programs import find_postgresql
 from tests.postgresql_server import PostgresqlServer
+from tests.side_by_side import Begun, begun_scenarios, first
 from tests.victoriametrics_server import start
 
 PROGRAMS = Path(__file__).parent.parent / ".gputab" / "programs"
@@ -27,6 +30,23 @@ PROGRAMS = Path(__file__).parent.parent / ".gputab" / "programs"
 settings.register_profile("suite", deadline=None)
 settings.register_profile("soak", deadline=None, max_examples=5_000)
 settings.load_profile("suite")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as processors may be used, since many a test waits: for a server, or for the next second."""
+    return max(2, len(os.sched_getaffinity(0)) * 3 // 2)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first."""
+    first(items)
+
+
+@pytest.fixture(scope="session")
+def begun(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Begun]:
+    """Tests that run beside each other: see `side_by_side.py`."""
+    with begun_scenarios(request, tmp_path_factory) as begun:
+        yield begun
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -125,6 +145,25 @@ def migrated_url(databases: Databases, migrated: str) -> Iterator[str]:
     """Where an empty ledger of the test's own is, at the newest migration."""
     with databases.copy(migrated) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of the fake driver."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def use_driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], FakeDriver]:
+    """Lets the vendor's bindings load a library of ours, in the one place where they remember it."""
+
+    def use(path: Path) -> FakeDriver:
+        driver = FakeDriver(path)
+        monkeypatch.setattr(pynvml, "nvmlLib", driver.library)
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        return driver
+
+    return use
 
 
 @pytest.fixture

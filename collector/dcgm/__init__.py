@@ -1,1 +1,1 @@
-"""Cards by way of NVIDIA's dcgm-exporter."""
+"""Cards by way of NVIDIA's DCGM: dcgm-exporter, and the host engine."""

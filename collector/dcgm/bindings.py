@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from collector.dcgm.engine_address import EngineAddress
-from collector.dcgm.field import blank_text
+from collector.dcgm.field import BLANK_32_BITS, blank_text
 from collector.dcgm.host_engine import (
     EngineCard,
     EngineError,
@@ -38,7 +38,6 @@ _LIVE = 1
 _NVML_INDEX, _UUID, _MINOR, _RESERVED_MIB = 52, 54, 55, 253
 _EMPTY_GROUP = 1
 _UNLIMITED = 0
-_BLANK_MIB = 0x7FFFFFF0
 
 
 class _Watched(NamedTuple):
@@ -158,7 +157,7 @@ class BoundHostEngine:
             pci_bus_id=_text(named.pciBusId),
             driver_version=_text(named.driverVersion),
             vbios_version=_text(named.vbios),
-            vram_total_bytes=total_mib * MIB if total_mib < _BLANK_MIB else 0,
+            vram_total_bytes=0 if _is_blank(total_mib) else total_mib * MIB,
             vram_reserved_bytes=reserved_mib * MIB if isinstance(reserved_mib, int) else 0,
             instances=instances,
         )
@@ -257,6 +256,7 @@ def _text(text: str) -> str:
 
 
 def _is_blank(value: int | float | str | None) -> bool:
+    """Whether a fact is not told; none of them is a number as large as the smallest blank."""
     if isinstance(value, str):
         return blank_text(value) is not None
-    return value is None or value >= _BLANK_MIB
+    return value is None or value >= BLANK_32_BITS.start

@@ -16,6 +16,7 @@ from collector.dcgm.engine_seconds import EngineSeconds
 from collector.dcgm.engine_watches import KEEP_SECONDS, EngineWatches
 from collector.dcgm.field import DcgmField, Scope, Watch
 from collector.dcgm.host_engine import EngineCard, EngineError, Entity, HostEngine
+from collector.dcgm.left_out import LeftOut
 from collector.dcgm.mig_names import mig_name
 from collector.dcgm.once_a_second import OnceASecond
 from collector.dcgm.readings import DeviceReadings, lost
@@ -40,6 +41,8 @@ log = structlog.get_logger()
 class HostEngineSource:
     """A `Source` of the cards of one host engine, which `RemembersSeconds`. It connects anew where the engine goes."""
 
+    name = BASIS.source
+
     def __init__(self, connect: Callable[[], HostEngine], clock: Clock) -> None:
         """`connect` opens the engine, or raises UnavailableError. Nothing is asked yet."""
         self._connect = connect
@@ -50,7 +53,7 @@ class HostEngineSource:
         self._seconds = EngineSeconds()
         self._cards: dict[str, EngineCard] = {}
         self._known: dict[str, Device] = {}
-        self._left_out: dict[str, str] = {}
+        self._left_out = LeftOut()
         self._mig_noted: set[str] = set()
         self._readings: dict[tuple[str, str | None], DeviceReadings] = {}
         self._polls = OnceASecond(self._poll)
@@ -63,9 +66,8 @@ class HostEngineSource:
         """
         with self._turn() as engine:
             self._look_at_cards(engine)
-        if not self._known and self._left_out:
-            raise UnavailableError(next(iter(self._left_out.values())))
         if not self._known:
+            self._left_out.raise_first()
             raise UnavailableError("cannot collect from the DCGM host engine: it has no card; see `dcgmi discovery -l`")
         return tuple(sorted(self._known.values(), key=lambda device: device.index))
 
@@ -193,9 +195,7 @@ class HostEngineSource:
             try:
                 self._known[card.gpu_uuid] = _device(card)
             except InputError as error:
-                if self._left_out.get(card.gpu_uuid) != str(error):
-                    self._left_out[card.gpu_uuid] = str(error)
-                    log.error("card_left_out", gpu_uuid=card.gpu_uuid, reason=str(error), left_out=len(self._left_out))
+                self._left_out.note(card.gpu_uuid, str(error))
                 continue
             if card.instances and card.gpu_uuid not in self._mig_noted:
                 self._mig_noted.add(card.gpu_uuid)

@@ -12,6 +12,7 @@ import structlog
 from collector.dcgm.cards import Scrape, ScrapedCard, ScrapedDevice
 from collector.dcgm.device_values import DeviceValues
 from collector.dcgm.freshness import Freshness
+from collector.dcgm.left_out import LeftOut
 from collector.dcgm.readings import DeviceReadings, lost
 from collector.dcgm.scraper import DcgmScraper
 from domain.clock import Clock
@@ -49,13 +50,15 @@ class _Known:
 class DcgmExporterSource:
     """A `Source` of the cards that one dcgm-exporter tells of."""
 
+    name = BASIS.source
+
     def __init__(self, url: str, clock: Clock) -> None:
         """`url` is that of the exporter, or of its page. Nothing is asked yet."""
         self._scraper = DcgmScraper(url, clock)
         self._clock = clock
         self._lock = Lock()
         self._known: dict[str, _Known] = {}
-        self._left_out: dict[str, str] = {}
+        self._left_out = LeftOut()
         self._taken: Scrape | None = None
         self._refused = 0
         self._is_slow = False
@@ -71,7 +74,7 @@ class DcgmExporterSource:
         with self._lock:
             self._take(scrape)
             if not self._known:
-                raise UnavailableError(next(iter(self._left_out.values())))
+                self._left_out.raise_first()
             return tuple(sorted((known.device for known in self._known.values()), key=lambda device: device.index))
 
     def read(self, gpu_uuid: str, second_s: int) -> list[DeviceReading]:
@@ -131,7 +134,7 @@ class DcgmExporterSource:
             device = _device(card, known.device if known else None)
         except InputError as error:
             if known is None:
-                self._note_left_out(card.gpu_uuid, str(error))
+                self._left_out.note(card.gpu_uuid, str(error))
                 return
             # What is blank for a moment is as it was.
             device = known.device
@@ -161,11 +164,6 @@ class DcgmExporterSource:
         if jobs != known.jobs:
             known.jobs = jobs
             log.info("jobs_named", gpu_uuid=card.gpu_uuid, jobs=sorted(jobs), owner="none is proved by a label")
-
-    def _note_left_out(self, gpu_uuid: str, reason: str) -> None:
-        if self._left_out.get(gpu_uuid) != reason:
-            self._left_out[gpu_uuid] = reason
-            log.error("card_left_out", gpu_uuid=gpu_uuid, reason=reason, left_out=len(self._left_out))
 
 
 def _device(card: ScrapedCard, known: Device | None) -> Device:

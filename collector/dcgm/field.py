@@ -14,7 +14,7 @@ from collector.ranges import counted_ratio
 from domain.samples import FieldState
 from domain.series import Series
 
-_BLANK_32_BITS = range(0x7FFFFFF0, 0x80000000)
+BLANK_32_BITS = range(0x7FFFFFF0, 0x80000000)
 _BLANK_64_BITS = 0x7FFFFFFFFFFFFFF0
 _BLANK_DOUBLE = 2**47
 # Above the constant: +1 not found, +2 not supported, +3 no permission; +0, "blank", is also what a first period has.
@@ -93,8 +93,8 @@ class DcgmField:
         # A whole number of 64 bits may well be as large as the blank of a double.
         if value >= _BLANK_DOUBLE and (isinstance(value, float) or not self.is_long):
             return _reason(value - _BLANK_DOUBLE)
-        if value in _BLANK_32_BITS and not self.is_long:
-            return _reason(value - _BLANK_32_BITS.start)
+        if value in BLANK_32_BITS and not self.is_long:
+            return _reason(value - BLANK_32_BITS.start)
         return None
 
 

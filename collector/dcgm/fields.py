@@ -12,6 +12,7 @@ own `DCGM_EXP_XID_ERRORS_COUNT`, a count in a window that slides: it counts no e
 from dataclasses import replace
 from fractions import Fraction
 
+from collector.clock_reasons import CLOCK_REASONS
 from collector.dcgm.field import DcgmField, Scope, Watch
 from domain.series import (
     GPU_BUSY,
@@ -61,19 +62,6 @@ _MIB = Fraction(MIB)
 _MILLIJOULES = Fraction(1, 1_000)
 _NANOSECONDS = Fraction(1, 1_000_000_000)
 
-# Bits of field 112 (nvml.h, nvmlClocksEventReason*).
-_CLOCK_EVENTS = {
-    0x001: "gpu_idle",
-    0x002: "applications_clocks_setting",
-    0x004: "sw_power_cap",
-    0x008: "hw_slowdown",
-    0x010: "sync_boost",
-    0x020: "sw_thermal_slowdown",
-    0x040: "hw_thermal_slowdown",
-    0x080: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-}
-
 
 def _dev(
     number: int,
@@ -113,7 +101,7 @@ BUSY = _dev(203, "DCGM_GPU_UTILIZATION GPU_UTIL GPU_UTIL_RATIO", GPU_BUSY, _PERC
 POWER = _dev(155, "DCGM_POWER_USAGE POWER_USAGE BOARD_POWER_WATTS", GPU_POWER)
 ENERGY = _dev(156, "DCGM_TOTAL_ENERGY_CONSUMPTION TOTAL_ENERGY_CONSUMPTION", GPU_ENERGY, _MILLIJOULES, is_long=True)
 CLOCK_EVENTS = replace(
-    _dev(112, "CLOCK_THROTTLE_REASONS CLOCKS_EVENT_REASONS", GPU_CLOCK_EVENT, is_long=True), bits=_CLOCK_EVENTS
+    _dev(112, "CLOCK_THROTTLE_REASONS CLOCKS_EVENT_REASONS", GPU_CLOCK_EVENT, is_long=True), bits=CLOCK_REASONS
 )
 MEMORY_TOTAL = _dev(250, "FB_TOTAL", GPU_MEMORY_TOTAL, _MIB, scope=Scope.ANY)
 MEMORY_FREE = _dev(251, "DCGM_FB_FREE FB_FREE", None, _MIB, scope=Scope.ANY)
@@ -167,9 +155,7 @@ FIELDS = (
         is_long=True,
         part="all",
     ),
-    replace(
-        _dev(112, "CLOCK_THROTTLE_REASONS CLOCKS_EVENT_REASONS", GPU_CLOCK_EVENT, is_long=True), bits=_CLOCK_EVENTS
-    ),
+    CLOCK_EVENTS,
     _throttle(240, "DCGM_POWER_VIOLATION POWER_VIOLATION", "sw_power_cap"),
     _throttle(241, "DCGM_THERMAL_VIOLATION THERMAL_VIOLATION", "thermal"),
     _throttle(242, "DCGM_SYNC_BOOST_VIOLATION SYNC_BOOST_VIOLATION", "sync_boost"),

@@ -17,7 +17,6 @@ class EntityGroup(IntEnum):
 
     GPU = 1
     GPU_INSTANCE = 4
-    COMPUTE_INSTANCE = 5
 
 
 class Entity(NamedTuple):

@@ -8,7 +8,7 @@ from collector.dcgm.device_values import DeviceValues
 from collector.dcgm.fields import FIELDS
 from collector.telling import Said, Telling
 from domain.samples import UNATTRIBUTED, Basis, DeviceReading, OwnerUse
-from domain.series import GPU_COMPUTE, GPU_MEMORY_USED, GPU_UP, Series
+from domain.series import GPU_MEMORY_USED, GPU_UP, Series
 
 _NOT_A_NUMBER = float("nan")
 _SERIES = tuple(dict.fromkeys(each.series for each in FIELDS if each.series is not None and each.series.part is None))
@@ -46,8 +46,6 @@ class DeviceReadings:
             telling.tell(series, _NOT_A_NUMBER)
         self._stuck.check(telling, None, now_s)
         self._compute.tell(telling, now_s)
-        if GPU_COMPUTE in telling.bases:
-            telling.bases[GPU_COMPUTE] = Basis(self._basis.source, telling.bases[GPU_COMPUTE].basis)
         said = self._before = telling.said(self._before)
         return DeviceReading(
             self.gpu_uuid,

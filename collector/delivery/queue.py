@@ -43,7 +43,7 @@ class BatchQueue:
     """
 
     def __init__(self, path: Path, max_bytes: int, max_age_s: int = MAX_AGE_S) -> None:
-        """Opens or makes the file. UnavailableError where it cannot be used, as by another collector."""
+        """Opens or makes the file. QueueInUseError while another collector has it; other errors as of `QueueFile`."""
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
         self._lock = threading.RLock()

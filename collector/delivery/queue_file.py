@@ -32,11 +32,15 @@ class QueueDamagedError(UnavailableError):
     """The file cannot be read any more: a collector can go on only without it, and what waited in it is lost."""
 
 
+class QueueInUseError(UnavailableError):
+    """Another process has the file open: the collector of its node is at work."""
+
+
 class QueueFile(sqlite3.Connection):
     """The file, open for this process alone until it ends, however it ends; `read` and `write` from any thread."""
 
     def __init__(self, path: Path) -> None:
-        """Opens or makes the file. Raises UnavailableError where it cannot be, as while another collector has it."""
+        """Opens or makes the file. Raises QueueInUseError, QueueDamagedError, UnavailableError where else it cannot."""
         self._path = path
         self._lock = RLock()
         self._is_failing = False
@@ -58,8 +62,12 @@ class QueueFile(sqlite3.Connection):
             self.close()
             if _is_damage(error):
                 raise self.damaged(error) from error
+            if _code(error) == sqlite3.SQLITE_BUSY:
+                raise QueueInUseError(
+                    f"cannot use the queue {str(path)!r}: another process has it; stop the other collector of this node"
+                ) from error
             raise UnavailableError(
-                f"cannot use the queue {str(path)!r}: {error}; stop the other collector of this node, or free the disk"
+                f"cannot use the queue {str(path)!r}: {error}; check 'data_dir', or free the disk"
             ) from error
 
     def read(self, question: str, values: tuple[object, ...] = ()) -> list[Any]:
@@ -117,5 +125,10 @@ class QueueFile(sqlite3.Connection):
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
-    # The low byte says what is wrong, the rest where. Errors of the module itself have no code.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+    return _code(error) in _DAMAGE
+
+
+def _code(error: sqlite3.Error) -> int:
+    """What is wrong, in the low byte; the rest says where. 0 of an error of the module itself, which has none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF

@@ -34,10 +34,7 @@ class StoreWatch:
         self.is_fit = False
         """Whether the process that answered last was seen to bend no samples."""
         self.skew_s: float | None = None
-        """How far the store's clock is ahead at least, negative where it is behind; None before it was asked.
-
-        It tells whole seconds, so less than one apart is mostly 0: nothing is said that its answer does not prove.
-        """
+        """How far the store's clock is ahead: see `proved_skew_s`; None before it was asked."""
 
     def look_soon(self) -> None:
         """Ask again before anything more is sent: the store may be another since."""
@@ -76,10 +73,7 @@ class StoreWatch:
         asked_us = self._clock.now_us()
         store = self._pusher.state()
         answered_us = self._clock.now_us()
-        # It answered at a moment of the second that it tells, which lay between these two by our clock.
-        least_s = store.now_s - answered_us / MICROSECONDS
-        most_s = store.now_s + 1 - asked_us / MICROSECONDS
-        self.skew_s = max(least_s, 0.0) + min(most_s, 0.0)
+        self.skew_s = proved_skew_s(store.now_s, asked_us, answered_us)
         last = self._store
         if last is not None and store.started_s != last.started_s:
             self._check()
@@ -96,3 +90,15 @@ class StoreWatch:
         self.is_fit = False
         self._check_store()
         self.is_fit = True
+
+
+def proved_skew_s(told_s: int, asked_us: int, answered_us: int) -> float:
+    """How far a server's clock is ahead of ours at least, negative where it is behind.
+
+    It was asked and had answered at those microseconds of ours, and tells whole seconds, so less than one apart is
+    mostly 0: nothing is said that its answer does not prove.
+    """
+    # It answered at a moment of the second that it tells, which lay between these two by our clock.
+    least_s = told_s - answered_us / MICROSECONDS
+    most_s = told_s + 1 - asked_us / MICROSECONDS
+    return max(least_s, 0.0) + min(most_s, 0.0)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from collector.imports.parts import one_part
 from collector.imports.sample_rows import Identity, Row
 from collector.logs.log import Log, LogCard, LogRow, RefusedRow
 from collector.ranges import is_possible
@@ -94,13 +95,16 @@ class LogSamples:
     def _values(self, row: LogRow, refused: list[RefusedRow]) -> dict[Series, int | float]:
         """What the row says, as the store takes it, without what no card can say, which is added to `refused`."""
         values: dict[Series, int | float] = {}
-        for series, exact in row.values.items():
+        told = [(series, series, "", exact) for series, exact in row.values.items()]
+        for series, parts in row.parts.items():
+            told += [(series, one_part(series, part), f" of {part!r}", exact) for part, exact in parts.items()]
+        for series, key, of, exact in told:
             value = int(exact) if series.whole else float(exact)
             if is_possible(series, value):
-                values[series] = value
+                values[key] = value
                 self.cut_cells += series.whole and value != exact
             else:
-                refused.append(RefusedRow(row.line, f"{series.name} {value!r}: no card can have it"))
+                refused.append(RefusedRow(row.line, f"{series.name} {value!r}{of}: no card can have it"))
         total_bytes = values.get(GPU_MEMORY_TOTAL)
         for series in (GPU_MEMORY_USED, GPU_MEMORY_RESERVED):
             if total_bytes is not None and values.get(series, 0) > total_bytes:

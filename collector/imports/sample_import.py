@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from collector.imports.parts import part_label
 from collector.imports.sample_log import SampleLog, changed, refuse_change, refuse_problems
 from collector.imports.sample_rows import Identity
 from collector.imports.sample_seconds import Reading, Seconds, Steps
@@ -192,7 +193,10 @@ def _gather(gathered: _Gathered, reading: Reading, seconds: range) -> None:
 
 
 def _gathered_runs(gathered: _Gathered) -> list[SampleRun]:
-    return [SampleRun(series, identity.labels, *lists) for (identity, series), lists in gathered.items()]
+    return [
+        SampleRun(series, identity.labels | part_label(series), *lists)
+        for (identity, series), lists in gathered.items()
+    ]
 
 
 def _held(requests: Iterable[list[SampleRun]], stored: StoredSamples) -> Counter[str]:

@@ -38,7 +38,8 @@ class Identity(NamedTuple):
 class Row(NamedTuple):
     """A row of the log: its number in the file, the instant, and the cells that are not empty.
 
-    `counted` is what the number counts, from 1: lines, or rows where the file has no lines.
+    A part of a series is one of `values`, as `parts.py` makes it. `counted` is what the number counts, from 1: lines,
+    or rows where the file has no lines.
     """
 
     line: int

@@ -180,7 +180,7 @@ def _meaning(name: str) -> tuple[Meaning, int, str] | None:
     meaning = _NAMES.get(stem)
     if meaning is None:
         return None
-    known = UNITS[meaning] if isinstance(meaning, Series) else {"s": 1} if meaning in _TIMES else {}
+    known = UNITS[meaning.unit] if isinstance(meaning, Series) else {"s": 1} if meaning in _TIMES else {}
     return (meaning, _RANK[stem], unit) if unit in known else None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from collector.logs.cells import check_memory, read_value
+from collector.logs.cells import INDEX_DIGITS, check_memory, is_number, read_value
 from collector.logs.columns import Column, Columns, Role
 from collector.logs.csv_rows import CsvRow
 from collector.logs.log import LogCard
@@ -79,7 +79,7 @@ class RowReader:
         if index is None or self._is_index_known:
             return
         self._is_index_known = True
-        if index.may_be_index_or_name and not _is_whole(cells[index.place]):
+        if index.may_be_index_or_name and not is_number(cells[index.place], INDEX_DIGITS):
             self._model = self._model or index
             self._index = None
 
@@ -101,7 +101,7 @@ class RowReader:
         if key in self._cards:
             return self._cards[key]
         index, uuid, bus, model = key
-        if index is not None and not _is_whole(index):
+        if index is not None and not is_number(index, INDEX_DIGITS):
             raise ValueError(f"cannot read {index[:40]!r} as the index of a card")
         # Without an index the address on the bus tells cards apart as well.
         number = str(int(index)) if index is not None else bus if uuid is None else None
@@ -121,7 +121,3 @@ class RowReader:
                 values[series] = value
         check_memory(values)
         return values
-
-
-def _is_whole(cell: str) -> bool:
-    return cell.isascii() and cell.isdigit() and len(cell) < 10

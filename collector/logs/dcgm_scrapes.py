@@ -114,6 +114,6 @@ def _log(pages: Mapping[int, Iterable[DcgmSample]], refused: Iterable[RefusedRow
 def _rows(card: ScrapedCard, time_us: int) -> Iterator[LogRow]:
     index = None if card.index is None else str(card.index)
     for device in (card.itself, *card.instances):
-        if device.values:
+        if device.values or device.parts:
             named = LogCard(index, card.gpu_uuid, device.mig_uuid, card.model, card.hostname)
-            yield LogRow(device.line, time_us, named, device.values)
+            yield LogRow(device.line, time_us, named, device.values, device.parts)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from collector.dcgm.mig_names import mig_name
-from collector.logs.cells import UNITS, is_cannot_tell, read_value
+from collector.logs.cells import UNITS, is_cannot_tell, is_number, read_value
 from collector.logs.log import Log, LogCard, LogOptions, LogRow
 from collector.logs.log_text import LogText
 from collector.logs.monitor_readings import MonitorReadings
@@ -136,7 +136,7 @@ class _RowReader:
             if name not in columns.names:
                 continue
             unit = columns.unit(name).removeprefix(_GPM)
-            if unit in UNITS[series]:
+            if unit in UNITS[series.unit]:
                 units[name] = unit
                 continue
             note = f"its column {name!r} is in {columns.unit(name)!r}, which is no {series.unit}: it was not read"
@@ -153,7 +153,7 @@ def _card(row: MonitorRow, index: str) -> LogCard:
     if all(_is_nothing(row.cells.get(name, CANNOT_TELL)) for name in _INSTANCE):
         return LogCard(index)
     number = row.cells.get(_GI, "")
-    if not (number.isascii() and number.isdigit() and len(number) < 3):
+    if not is_number(number, 2):
         raise ValueError(f"it is of a MIG instance, and {_GI!r} does not tell which")
     return LogCard(index, mig_uuid=mig_name(index, int(number)))
 

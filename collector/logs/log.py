@@ -1,7 +1,7 @@
 """A log of readings, whatever tool wrote it: its good rows in the order of the file, and every refused one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -30,13 +30,15 @@ class LogRow:
     """One reading: the line it begins on (from 1), its instant, and what was read.
 
     Base units and ratios 0..1, exact: whole bytes are `int`, what the log writes with decimals is a `Fraction`. What
-    the log lacks, or the card cannot tell, has no key: it is never 0.
+    the log lacks, or the card cannot tell, has no key: it is never 0. `parts` has the series of which a device has
+    several values at a time, by their label (`Series.part`).
     """
 
     line: int
     time_us: int
     card: LogCard
     values: Mapping[Series, int | Fraction]
+    parts: Mapping[Series, Mapping[str, int | Fraction]] = field(default_factory=dict)
 
 
 class RefusedRow(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from collector.logs.cells import INDEX_DIGITS, is_number
 from collector.logs.log import LogOptions, RefusedRow
 from collector.logs.log_text import LogText
 from collector.logs.monitor_rows import INDEX, MonitorRow, monitor_columns, monitor_rows, named_monitor_columns
@@ -76,8 +77,7 @@ class MonitorReadings(Generic[_Told]):
 
     def _read(self, row: MonitorRow) -> _Row[_Told]:
         cell = row.cells.get(INDEX, "")
-        is_index = cell.isascii() and cell.isdigit() and len(cell) < 10
-        index = str(int(cell)) if is_index else None
+        index = str(int(cell)) if is_number(cell, INDEX_DIGITS) else None
         read: _Row[_Told] = _Row(row.line, index, tuple(row.cells.get(part) for part in self._parts))
         try:
             if row.reason is not None:

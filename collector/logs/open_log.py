@@ -82,5 +82,7 @@ def _reader_of(text: LogText, options: LogOptions) -> LogReader:
             f"cannot read the log {str(text.path)!r}: it has no header; name its columns as nvidia-smi's dmon or query "
             "does, - to skip one, such as --columns gpu,pwr,gtemp,mtemp,sm,mem, and its times with --start and --step"
         )
-    known = " or ".join(reader.name for reader in READERS)
-    raise InputError(f"cannot read the log {str(text.path)!r}: its format is unknown; give {known}")
+    *first, last = [reader.name for reader in READERS]
+    raise InputError(
+        f"cannot read the log {str(text.path)!r}: its format is unknown; give {', '.join(first)} or {last}"
+    )

@@ -9,7 +9,7 @@ was. A row of "-" tells nothing: it stands for a card without a process and for 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from collector.logs.cells import read_value
+from collector.logs.cells import is_number, read_value
 from collector.logs.log import Log, LogCard, LogOptions, LogRow
 from collector.logs.log_text import LogText
 from collector.logs.monitor_readings import MonitorReadings
@@ -69,7 +69,7 @@ def _notes(processes: Counter[tuple[str, str]], rows: Iterable[LogRow]) -> Itera
 def _pid(row: MonitorRow, _index: str) -> str:
     """The process, "-" where the card has none. Raises ValueError where a cell cannot be read."""
     pid = row.cells[PID]
-    if pid != CANNOT_TELL and not (pid.isascii() and pid.isdigit() and len(pid) < 11):
+    if pid != CANNOT_TELL and not is_number(pid, 10):
         raise ValueError(f"cannot read {pid[:40]!r} as a PID")
     for name, series in _CHECKED.items():
         cell = row.cells.get(name, CANNOT_TELL)

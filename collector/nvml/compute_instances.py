@@ -3,6 +3,7 @@
 from typing import Any
 
 from collector.nvml.driver import CardLostError, Driver, DriverError
+from collector.nvml.mig import mig_devices
 from domain.samples import FieldState
 
 
@@ -33,12 +34,8 @@ class ComputeInstances:
         self._sms = {}
 
     def _look_up(self) -> dict[tuple[int, int], int]:
-        found: dict[tuple[int, int], int] = {}
-        for index in range(self._driver.ask("DeviceGetMaxMigDeviceCount", self._handle)):
-            # Indexes have holes where instances were destroyed.
-            device = self._driver.fact("DeviceGetMigDeviceHandleByIndex", self._handle, index)
-            if device is not None:
-                gi_id = self._driver.ask("DeviceGetGpuInstanceId", device)
-                ci_id = self._driver.ask("DeviceGetComputeInstanceId", device)
-                found[gi_id, ci_id] = self._driver.ask("DeviceGetAttributes", device).multiprocessorCount
-        return found
+        count = self._driver.ask("DeviceGetMaxMigDeviceCount", self._handle)
+        return {
+            (place.gi_id, place.ci_id): self._driver.ask("DeviceGetAttributes", device).multiprocessorCount
+            for place, device in mig_devices(self._driver, self._handle, count)
+        }

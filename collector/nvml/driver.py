@@ -23,6 +23,8 @@ MEMORY_VERSION_2 = pynvml.nvmlMemory_v2
 # What the driver says of a question that it does not know at all: one that is newer than itself.
 INVALID_ARGUMENT = pynvml.NVML_ERROR_INVALID_ARGUMENT
 IN_USE = pynvml.NVML_ERROR_IN_USE
+# What stands for the number of an instance where there is none (nvml.h).
+NO_INSTANCE = 0xFFFFFFFF
 
 _STATES = {
     pynvml.NVML_ERROR_NOT_SUPPORTED: FieldState.UNSUPPORTED,

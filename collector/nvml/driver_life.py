@@ -84,8 +84,19 @@ class DriverLife:
             return DriverStatus(self._state, self._opened, is_released, tuple(sorted(set(self._users))))
 
     def open(self) -> None:
-        """The first opening. Raises DriverGoneError where it fails, after which `tend` goes on trying."""
-        self._open()
+        """Open it now. Raises DriverGoneError where that fails, after which `tend` goes on trying."""
+        try:
+            driver = Driver(self._calls)
+        except DriverGoneError as error:
+            self._note_failed(error)
+            raise
+        with self._lock:
+            self._driver = driver
+            self._state = DriverState.OPEN
+            self._opened += 1
+            self._opened_at_s = self._calls.now_s()
+            self._new_process_at_s = self._failed = None
+        log.info("driver_opened", times=self._opened)
 
     def start_quiesced(self) -> None:
         """Do not open it before `tend` is told to."""
@@ -138,7 +149,7 @@ class DriverLife:
         elif self._driver is None and not quiesce and self._is_due():
             # That it failed was said, and when to try again was noted.
             with suppress(DriverGoneError):
-                self._open()
+                self.open()
 
     def close(self) -> None:
         """Let go of the driver for good, unless a call hangs in it. May hang, as every call of the driver may."""
@@ -149,20 +160,6 @@ class DriverLife:
 
     def _is_due(self) -> bool:
         return self._state is DriverState.QUIESCED or self._calls.now_s() >= self._try_at_s
-
-    def _open(self) -> None:
-        try:
-            driver = Driver(self._calls)
-        except DriverGoneError as error:
-            self._note_failed(error)
-            raise
-        with self._lock:
-            self._driver = driver
-            self._state = DriverState.OPEN
-            self._opened += 1
-            self._opened_at_s = self._calls.now_s()
-            self._new_process_at_s = self._failed = None
-        log.info("driver_opened", times=self._opened)
 
     def _note_failed(self, error: DriverGoneError) -> None:
         with self._lock:

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from collector.nvml.driver import DriverError
+from collector.nvml.driver import NO_INSTANCE, DriverError
 from collector.nvml.driver_life import DriverAwayError, DriverLife, Opened
 from collector.nvml.known_cards import KnownCard
 from collector.nvml.mig import address_of
@@ -20,8 +20,6 @@ from domain.samples import FieldState
 _XID = 0x8
 # As long as the driver cannot be let go of; the whole of it is to take less than a second.
 _WAIT_MS = 250
-# The bindings' "no instance".
-_NO_INSTANCE = 0xFFFFFFFF
 _AGAIN_SECONDS = 1.0
 _EARLY_SECONDS = 0.05
 # A card that fails to be listened to is tried again after so long.
@@ -84,8 +82,7 @@ class XidWatch:
         """Listen to the cards that were found since; `uuids` are those that were, by the address of the handle."""
         now_s = self._now_s()
         for card in self._cards():
-            uuid = card.device.uuid
-            address = 0 if card.handle is None else address_of(card.handle)
+            uuid, address = card.device.uuid, card.address
             is_asked = uuids.get(address) == uuid and now_s < self._retry_at_s.get(uuid, math.inf)
             if card.opening != opened.opening or not address or is_asked:
                 continue
@@ -108,7 +105,7 @@ class XidWatch:
             log.error("xid_of_unknown_card", xid=int(event.eventData))
             return
         gi_id, ci_id = (
-            None if number == _NO_INSTANCE else int(number) for number in (event.gpuInstanceId, event.computeInstanceId)
+            None if number == NO_INSTANCE else int(number) for number in (event.gpuInstanceId, event.computeInstanceId)
         )
         self._events.hear(Xid(int(event.eventData), gpu_uuid, gi_id, ci_id), XidSource.DRIVER)
 

@@ -1,5 +1,6 @@
 """The cards that a node has had: as they are, or where they are lost or sick, as they were last seen."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from collector.workers import Answers, Workers
 from domain.errors import UnavailableError
 from domain.inventory import Device
 
-# One that has not answered by then stays as it was, and is not asked again until it has.
+# One that has not answered by then is said to be as it was, and not asked again until it has.
 _LOOK_SECONDS = 2.0
 
 log = structlog.get_logger()
@@ -37,19 +38,29 @@ class KnownCard(NamedTuple):
     handles: Mapping[int, Any] = {}
     is_lost: bool = False
 
+    @property
+    def address(self) -> int:
+        """Where its handle points, since the handles of one card are never equal; 0 where it has none."""
+        return 0 if self.handle is None else address_of(self.handle)
+
 
 class KnownCards:
-    """Every card of the node by UUID. `look` is for one thread at a time, what it found may be read by any."""
+    """Every card of the node by UUID. `look` is for one thread at a time, what is known may be read by any.
+
+    Each card is taken up when it answers: one that hangs keeps no other waiting.
+    """
 
     def __init__(self, life: DriverLife, state: NodeState) -> None:
         """`state` remembers them over restarts."""
         self._life = life
         self._state = state
         self.generations = Generations(state)
+        # Held where a card is changed; what is looked up by readers is exchanged as a whole.
+        self._lock = threading.Lock()
         self._by_uuid = {device.uuid: KnownCard(device) for device in state.remembered.devices}
-        self._finders: Workers[int, str, tuple[int, Found]] = Workers(self._find, "find card")
+        self._finders: Workers[int, str, str] = Workers(self._find, "find card")
         self.looked_in = 0
-        """The opening of the driver in which the last look was."""
+        """The opening of the driver in which the last look was that is over."""
         self._unseen: set[int] = set()
         self._warned: set[str] = set()
 
@@ -59,7 +70,7 @@ class KnownCards:
         return tuple(sorted((card.device for card in self._by_uuid.values()), key=lambda each: (each.index, each.uuid)))
 
     def card(self, gpu_uuid: str) -> KnownCard:
-        """That card as of the last look."""
+        """That card as it was last found."""
         return self._by_uuid[gpu_uuid]
 
     def cards(self) -> tuple[KnownCard, ...]:
@@ -80,15 +91,11 @@ class KnownCards:
         for failure in told.failures.values():
             if isinstance(failure, DriverAwayError | SourceGoneError):
                 raise failure
-        by_uuid = dict(self._by_uuid)
-        for _, (opened_as, found) in sorted(told.answers.items()):
-            by_uuid[found.device.uuid] = self._known(opened_as, found)
-        self._by_uuid = by_uuid
         unseen = _reasons(told)
         self._unseen &= unseen.keys()
         for index, reason in sorted(unseen.items()):
             self._note_unseen(index, str(reason))
-        self._note_not_found({found.device.uuid for _, found in told.answers.values()}, unseen)
+        self._note_not_found(set(told.answers.values()), unseen)
         self.looked_in = opening
         if unseen and not self._by_uuid:
             raise unseen[min(unseen)]
@@ -98,12 +105,17 @@ class KnownCards:
         """End the threads that look."""
         self._finders.close()
 
-    def _find(self, index: int, driver_version: str) -> tuple[int, Found]:
+    def _find(self, index: int, driver_version: str) -> str:
+        """Take up the card of that index, and say its UUID."""
         with self._life.use(f"the inventory of card {index}") as opened:
             try:
-                return opened.opening, find_card(opened.driver, index, driver_version)
+                found = find_card(opened.driver, index, driver_version)
             except UnicodeDecodeError as error:  # the bindings decode what the driver says
                 raise UnavailableError(f"cannot read the name of a card: {error}; see dmesg") from error
+            # While the driver is held there can be no later opening, whose handle this one would take the place of.
+            with self._lock:
+                self._by_uuid = {**self._by_uuid, found.device.uuid: self._known(opened.opening, found)}
+        return found.device.uuid
 
     def _known(self, opening: int, found: Found) -> KnownCard:
         uuid = found.device.uuid
@@ -127,14 +139,18 @@ class KnownCards:
 
     def _note_not_found(self, found: set[str], unseen: Mapping[int, UnavailableError]) -> None:
         """What is to be thought of the cards that were not among those found."""
-        for uuid in self._by_uuid.keys() - found:
-            card = self._by_uuid[uuid]
-            # One that was lost is so until it is found: that another fails to answer says nothing of it.
-            is_lost = not unseen or card.is_lost or isinstance(unseen.get(card.device.index), CardLostError)
-            if not (unseen or card.is_lost):
-                log.error("card_lost", gpu_uuid=uuid, index=card.device.index, pci_bus_id=card.device.pci_bus_id)
-            # Where every card answered, and this is none of them, its handle is good for nothing.
-            self._by_uuid[uuid] = (card if unseen else KnownCard(card.device))._replace(is_lost=is_lost)
+        with self._lock:
+            by_uuid = dict(self._by_uuid)
+            for uuid in by_uuid.keys() - found:
+                card = by_uuid[uuid]
+                # One that was lost is so until it is found: that another fails to answer says nothing of it.
+                is_lost = not unseen or card.is_lost or isinstance(unseen.get(card.device.index), CardLostError)
+                if not (unseen or card.is_lost):
+                    log.error("card_lost", gpu_uuid=uuid, index=card.device.index, pci_bus_id=card.device.pci_bus_id)
+                    self.generations.miss(uuid, [each.gi_id for each in card.device.instances])
+                # Where every card answered, and this is none of them, its handle is good for nothing.
+                by_uuid[uuid] = (card if unseen else KnownCard(card.device))._replace(is_lost=is_lost)
+            self._by_uuid = by_uuid
 
     def _note_unseen(self, index: int, reason: str) -> None:
         """Say once, with how many there are, that a card is as last seen, or left out where it never was."""
@@ -146,13 +162,13 @@ class KnownCards:
 
 
 def _is_same(one: KnownCard, other: KnownCard) -> bool:
-    """Handles are compared by where they point; those of instances are in `places`."""
-    if one.handle is None or other.handle is None or address_of(one.handle) != address_of(other.handle):
+    """Handles are compared by where they point; where those of instances do is in `places`."""
+    if one.address != other.address:
         return False
     return one._replace(handle=None, handles={}) == other._replace(handle=None, handles={})
 
 
-def _reasons(told: Answers[int, tuple[int, Found]]) -> dict[int, UnavailableError]:
+def _reasons(told: Answers[int, str]) -> dict[int, UnavailableError]:
     """By index, why a card was not found."""
     silent = UnavailableError(f"cannot see the card: the driver has not answered for {_LOOK_SECONDS:.0f} s; see dmesg")
     reasons = dict.fromkeys(told.late | told.busy, silent)

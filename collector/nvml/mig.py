@@ -49,12 +49,22 @@ class Instance(NamedTuple):
     compute_sms: dict[int, int]
 
 
-def look_at_places(driver: Driver, card: Any, count: int) -> tuple[Place, ...]:
-    """The MIG devices there are, of at most `count`; their indexes have holes where instances were destroyed.
+def mig_devices(driver: Driver, card: Any, count: int) -> Iterator[tuple[Place, Any]]:
+    """Each MIG device there is, of at most `count`, with its handle; indexes have holes where some were destroyed.
 
     Raises DriverError where the driver does not say, as in the midst of a change.
     """
-    return tuple(place for place, _ in _devices(driver, card, count))
+    for row in range(count):
+        handle = driver.fact("DeviceGetMigDeviceHandleByIndex", card, row)
+        if handle is not None:
+            gi_id = driver.ask("DeviceGetGpuInstanceId", handle)
+            ci_id = driver.ask("DeviceGetComputeInstanceId", handle)
+            yield Place(row, address_of(handle), gi_id, ci_id), handle
+
+
+def look_at_places(driver: Driver, card: Any, count: int) -> tuple[Place, ...]:
+    """As `mig_devices`, for who looks whether they are as they were."""
+    return tuple(place for place, _ in mig_devices(driver, card, count))
 
 
 def find_instances(driver: Driver, card: Card, count: int) -> tuple[tuple[Place, ...], list[Instance]]:
@@ -63,7 +73,7 @@ def find_instances(driver: Driver, card: Card, count: int) -> tuple[tuple[Place,
     Several compute instances in one GPU instance share all that is metered of it, and count once. Raises
     UnavailableError where the driver does not say what one is.
     """
-    devices = list(_devices(driver, card.handle, count))
+    devices = list(mig_devices(driver, card.handle, count))
     compute: dict[int, dict[int, Any]] = {}
     for place, handle in devices:
         compute.setdefault(place.gi_id, {})[place.ci_id] = handle
@@ -86,15 +96,6 @@ def profile_of(slices: int, vram_bytes: int, card_bytes: int) -> str:
     card_gib = math.ceil(card_bytes / GIB)
     # Half up, as the vendor rounds.
     return f"{slices}g.{(2 * parts * card_gib + _MEMORY_PARTS) // (2 * _MEMORY_PARTS)}gb"
-
-
-def _devices(driver: Driver, card: Any, count: int) -> Iterator[tuple[Place, Any]]:
-    for row in range(count):
-        handle = driver.fact("DeviceGetMigDeviceHandleByIndex", card, row)
-        if handle is not None:
-            gi_id = driver.ask("DeviceGetGpuInstanceId", handle)
-            ci_id = driver.ask("DeviceGetComputeInstanceId", handle)
-            yield Place(row, address_of(handle), gi_id, ci_id), handle
 
 
 def address_of(handle: Any) -> int:

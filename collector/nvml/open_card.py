@@ -58,7 +58,7 @@ class OpenCard:
 
     def is_of(self, card: KnownCard) -> bool:
         """Whether this is that card still: other MIG instances on it do not make it another."""
-        return (card.opening, card.handle) == (self._card.opening, self._card.handle)
+        return (card.opening, card.address) == (self._card.opening, self._card.address)
 
     def read(self, card: KnownCard) -> list[DeviceReading]:
         """What the card and its instances say, with owners; `card` is what is known of it now.

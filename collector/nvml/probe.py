@@ -21,8 +21,8 @@ class Probe:
         self.handle = handle
         self.clock = clock
         self.now_s = clock.monotonic_s()
-        # How often all was forgotten: who remembers things of its own forgets them when this changes.
         self.round = 0
+        """How often all was forgotten; see `Round`."""
         self._cannot: set[tuple[str, int]] = set()
         self._forgets_at_s = self.now_s + _ASK_AGAIN_SECONDS
 
@@ -46,3 +46,16 @@ class Probe:
         if answer is FieldState.UNSUPPORTED:
             self._cannot.add((call, of))
         return answer
+
+
+class Round:
+    """For who remembers things of a device beside its `Probe`: when these are to be asked anew."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._seen: int | None = None
+
+    def begins(self) -> bool:
+        """Whether it is asked for the first time, or for the first time since the probe forgot all."""
+        before, self._seen = self._seen, self._probe.round
+        return before != self._seen

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from collector.nvml.driver import CardLostError, DriverError, name_of
 from collector.nvml.probe import Probe
+from collector.nvml.room import Room
 from collector.nvml.stamp_clock import StampClock
 from domain.clock import MICROSECONDS
 from domain.samples import FieldState
@@ -19,7 +20,7 @@ from domain.samples import FieldState
 _FRESH_US = 2 * MICROSECONDS
 _PERCENT_MAX = 100
 # Some drivers ask for room for a hundred, whatever there is.
-_ROOM, _ROOM_MAX = 128, 4_096
+_ROOM = 128
 _INFO_VERSION = 0x01000018
 _CALLS = ("DeviceGetProcessUtilization", "DeviceGetProcessesUtilizationInfo")
 
@@ -77,7 +78,7 @@ class ProcessUse:
         self._probe = probe
         self._stamps = StampClock(probe)
         self._calls: tuple[str, ...] = _CALLS
-        self._room = _ROOM
+        self._room = Room(_ROOM)
         self._last_seen_us = 0
         self._told: dict[int, _Used] = {}
         # Samples so far that no process can have.
@@ -127,41 +128,30 @@ class ProcessUse:
         return FieldState.UNSUPPORTED
 
     def _answer(self, call: str) -> list[tuple[int, _Used]] | FieldState:
-        """PID and use of each sample. Where the driver asks for more room, it is asked again, once."""
+        """PID and use of each sample."""
         ask = self._ask_samples if call == _CALLS[0] else self._ask_infos
         try:
-            try:
-                return ask(call)
-            except DriverError as error:
-                if name_of(error.code) != "INSUFFICIENT_SIZE":
-                    raise
-                return ask(call)
+            return self._room.ask(lambda: ask(call))
         except CardLostError:
             raise
         except DriverError as error:
             return [] if name_of(error.code) == "NOT_FOUND" else error.state
 
     def _ask_samples(self, call: str) -> list[tuple[int, _Used]]:
-        buffer = (_Sample * self._room)()
-        count = ctypes.c_uint(self._room)
+        buffer = (_Sample * self._room.entries)()
+        count = ctypes.c_uint(self._room.entries)
         since_us = ctypes.c_ulonglong(self._last_seen_us)
         try:
             self._probe.driver.ask_library(call, self._probe.handle, buffer, ctypes.byref(count), since_us)
         finally:
-            told = self._make_room(count.value)
-        return [(each.pid, _Used(each.at_us, each.sm)) for each in buffer[:told]]
+            taken = self._room.take(count.value)
+        return [(each.pid, _Used(each.at_us, each.sm)) for each in buffer[:taken]]
 
     def _ask_infos(self, call: str) -> list[tuple[int, _Used]]:
-        buffer = (_Info * self._room)()
-        asked = _InfoList(_INFO_VERSION, self._room, self._last_seen_us, ctypes.addressof(buffer))
+        buffer = (_Info * self._room.entries)()
+        asked = _InfoList(_INFO_VERSION, self._room.entries, self._last_seen_us, ctypes.addressof(buffer))
         try:
             self._probe.driver.ask_library(call, self._probe.handle, ctypes.byref(asked))
         finally:
-            told = self._make_room(asked.count)
-        return [(each.pid, _Used(each.at_us, each.sm)) for each in buffer[:told]]
-
-    def _make_room(self, count: int) -> int:
-        """For the next call; how many of `count` there was room for in this one."""
-        told = min(count, self._room)
-        self._room = min(max(self._room, 2 * count), _ROOM_MAX)
-        return told
+            taken = self._room.take(asked.count)
+        return [(each.pid, _Used(each.at_us, each.sm)) for each in buffer[:taken]]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from collector.nvml.driver import CardLostError, Driver, DriverError, name_of
+from collector.nvml.driver import NO_INSTANCE, CardLostError, Driver, DriverError
+from collector.nvml.room import Room
 from domain.samples import FieldState
 from domain.units import MIB
 
@@ -21,8 +22,7 @@ _LISTS = ("Compute", "Graphics", "MPSCompute")
 _VERSIONS = ("v3", "v2")
 # nvml.h: what the driver writes where it does not say.
 _UNTOLD_BYTES = 2**64 - 1
-_NO_INSTANCE = 2**32 - 1
-_ROOM, _ROOM_MAX = 64, 4_096
+_ROOM = 64
 _DETAIL_VERSION = 0x01000018
 
 
@@ -74,7 +74,7 @@ class ProcessLists:
         self._driver = driver
         self._handle = handle
         self._is_seen = is_seen
-        self._room = _ROOM
+        self._room = Room(_ROOM)
         self._entry: _Entry = _Short
         # By list, the calls that this driver may have.
         self._calls: dict[str, Sequence[str]] = {}
@@ -115,14 +115,9 @@ class ProcessLists:
         return FieldState.UNSUPPORTED
 
     def _answer(self, call: str) -> tuple[int, Any] | FieldState:
-        """How many entries the library wrote, and where. Where it asks for more room, it is asked again, once."""
+        """How many entries the library wrote, and where."""
         try:
-            try:
-                return self._ask(call)
-            except DriverError as error:
-                if name_of(error.code) != "INSUFFICIENT_SIZE":
-                    raise
-                return self._ask(call)
+            return self._room.ask(lambda: self._ask(call))
         except CardLostError:
             raise
         except DriverError as error:
@@ -130,13 +125,13 @@ class ProcessLists:
 
     def _ask(self, call: str) -> tuple[int, Any]:
         # Should its entries have the greater length, there is room for them, too.
-        buffer = (_Long * self._room)()
-        count = ctypes.c_uint(self._room)
+        buffer = (_Long * self._room.entries)()
+        count = ctypes.c_uint(self._room.entries)
         try:
             self._driver.ask_library(call, self._handle, ctypes.byref(count), buffer)
         finally:
-            room, self._room = self._room, min(max(self._room, 2 * count.value), _ROOM_MAX)
-        return min(count.value, room), buffer
+            taken = self._room.take(count.value)
+        return taken, buffer
 
     def _plausible(self, count: int, buffer: Any, mode: int) -> list[ListedProcess]:
         """The entries by the length that makes sense of them; those that make none by either tell no bytes."""
@@ -165,15 +160,15 @@ class ProcessLists:
 
     def _details(self, mode: int) -> list[ListedProcess] | None:
         """The list as a newer call tells it, whose entries have one length; None where the driver lacks the call."""
-        buffer = (_Long * self._room)()
-        told = _DetailList(_DETAIL_VERSION, mode, self._room, ctypes.addressof(buffer))
+        buffer = (_Long * self._room.entries)()
+        told = _DetailList(_DETAIL_VERSION, mode, self._room.entries, ctypes.addressof(buffer))
         try:
             self._driver.ask_library("DeviceGetRunningProcessDetailList", self._handle, ctypes.byref(told))
         except CardLostError:
             raise
         except DriverError:
             return None
-        return _entries(buffer, _Long, min(told.count, self._room))
+        return _entries(buffer, _Long, min(told.count, self._room.entries))
 
 
 def _entries(buffer: Any, entry: _Entry, count: int) -> list[ListedProcess]:
@@ -182,8 +177,8 @@ def _entries(buffer: Any, entry: _Entry, count: int) -> list[ListedProcess]:
         ListedProcess(
             each.pid,
             None if each.used_bytes == _UNTOLD_BYTES else each.used_bytes,
-            None if each.gi_id == _NO_INSTANCE else each.gi_id,
-            None if each.ci_id == _NO_INSTANCE else each.ci_id,
+            None if each.gi_id == NO_INSTANCE else each.gi_id,
+            None if each.ci_id == NO_INSTANCE else each.ci_id,
         )
         for each in entries
     ]

@@ -3,18 +3,18 @@
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-
-import structlog
 
 from collector.call_times import CallTimes
 from collector.kernel_log import KernelLog, PciAddress, pci_address
 from collector.node_state import NodeState
 from collector.nvml.absences import Absences
 from collector.nvml.card_owners import OwnedProcess
+from collector.nvml.card_watch import CardWatch
 from collector.nvml.driver import CardLostError, DriverGoneError
-from collector.nvml.driver_life import DriverAwayError, DriverLife, DriverState, DriverStatus, Opened
+from collector.nvml.driver_life import DriverAwayError, DriverLife, DriverState, Opened
 from collector.nvml.events import XidWatch
 from collector.nvml.known_cards import KnownCard, KnownCards
 from collector.nvml.node_map import NodeMap
@@ -39,11 +39,10 @@ from domain.series import (
 
 # The cards are to be let go of within a second of being asked to.
 _TEND_SECONDS = 0.2
-_LOOK_SECONDS = 5.0
+# Cards that the node knows are looked at for so long before they are read.
+_FIRST_LOOK_SECONDS = 0.5
 # As long as a driver that hangs is waited for at the end.
 _END_SECONDS = 1.0
-
-log = structlog.get_logger()
 
 
 class NvmlSource:
@@ -52,6 +51,8 @@ class NvmlSource:
     Before `start`, `inventory` asks the driver; then threads of its own look at the cards, tend the driver, and listen
     for XID errors, and it answers at once.
     """
+
+    name = "nvml"
 
     def __init__(
         self,
@@ -72,18 +73,15 @@ class NvmlSource:
         self._life = DriverLife(calls, self._release)
         self._known = KnownCards(self._life, state)
         self._map = NodeMap(self._life, self._known.cards)
+        self._watch = CardWatch(self._known, self._map, clock.monotonic_s)
         self._xids = XidEvents(state, clock.monotonic_s)
         self._absences = Absences()
         self._open: dict[str, OpenCard] = {}
         self._lost: set[str] = set()
         self._counters: defaultdict[str, CardCounters] = defaultdict(CardCounters)
-        self.changed = threading.Event()
-        """Set where another inventory than before was found."""
-        self._look_soon = threading.Event()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._failure: Exception | None = None
-        self._is_unreadable = False
         if quiesced:
             self._life.start_quiesced()
             return
@@ -96,19 +94,18 @@ class NvmlSource:
     def start(self, desk: QuiesceDesk, kernel_log: Path) -> None:
         """Begin to live: hear at `desk` when to let go of the cards, and at `kernel_log` of XID errors.
 
-        Raises UnavailableError where the driver is there, but gives no inventory.
+        Raises UnavailableError where no card was ever known, and the driver gives no inventory.
         """
-        try:
-            self._known.look()
-        except DriverAwayError:
-            pass  # the cards are those remembered
-        except SourceGoneError:
-            if not self._known.devices:
-                raise
+        knows_cards = bool(self._known.devices)
+        if knows_cards:
+            self._watch.look_soon()
+        else:
+            with suppress(DriverAwayError):
+                self._known.look()
         now_s = self._clock.monotonic_s
         tasks: dict[str, Callable[[], None]] = {
             "driver": partial(self._tend, desk),
-            "look at cards": self._look_out,
+            "look at cards": partial(self._watch.run, self._stop),
             "xid events": partial(XidWatch(self._life, self._xids, self._known.cards, now_s).run, self._stop),
             "kernel log": partial(KernelLog(kernel_log, self._xids, self._addresses).run, self._stop),
         }
@@ -116,6 +113,14 @@ class NvmlSource:
             thread = threading.Thread(target=self._guard, args=(task,), name=f"nvml {name}", daemon=True)
             self._threads.append(thread)
             thread.start()
+        if knows_cards:
+            # Not for one that hangs.
+            self._watch.looked.wait(_FIRST_LOOK_SECONDS)
+
+    @property
+    def changed(self) -> threading.Event:
+        """Set where another inventory than before was found."""
+        return self._watch.changed
 
     def inventory(self) -> tuple[Device, ...]:
         """Every card, by index; one that is lost or sick is in it as it was last seen, or left out if it never was.
@@ -148,10 +153,6 @@ class NvmlSource:
         card = self._open.get(gpu_uuid)
         return [] if card is None or card.owners is None else card.owners.processes()
 
-    def driver_status(self) -> DriverStatus:
-        """What the driver is to this process now."""
-        return self._life.status()
-
     def values(self) -> Iterator[OwnValue]:
         """What it says of its own work."""
         status = self._life.status()
@@ -176,7 +177,7 @@ class NvmlSource:
     def close(self) -> None:
         """Let go of the driver, and remember what is to be remembered."""
         self._stop.set()
-        self._look_soon.set()
+        self._watch.look_soon()
         until_s = self._clock.monotonic_s() + _END_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, until_s - self._clock.monotonic_s()))
@@ -190,6 +191,7 @@ class NvmlSource:
     def _read(self, known: KnownCard, opened: Opened) -> list[DeviceReading]:
         gpu_uuid = known.device.uuid
         if known.handle is None or known.opening != opened.opening:
+            self._drop(gpu_uuid)
             if known.is_lost:
                 return self._absences.readings(known.device, FieldState.LOST)
             if self._known.looked_in == opened.opening:
@@ -213,12 +215,12 @@ class NvmlSource:
             self._lost.add(gpu_uuid)
             raise
         except UnavailableError:
-            self._look_soon.set()
+            self._watch.look_soon()
             raise
         if gpu_uuid in self._lost:
             self._lost.discard(gpu_uuid)
             # What is on it may be another than before.
-            self._look_soon.set()
+            self._watch.look_soon()
         self._absences.remember(readings)
         return readings
 
@@ -226,7 +228,7 @@ class NvmlSource:
         # A look that came in between has counted it.
         if self._known.card(gpu_uuid) is change.card:
             self._known.generations.miss(gpu_uuid, change.gone)
-        self._look_soon.set()
+        self._watch.look_soon()
 
     def _addresses(self) -> Mapping[PciAddress, str]:
         # A slot is that of the card that is in it, not of one that was in it before.
@@ -255,36 +257,13 @@ class NvmlSource:
                     opened = status.opened
                     # Nobody saw what became of the instances meanwhile.
                     self._known.generations.miss_all()
-                    self._look_soon.set()
+                    self._watch.look_soon()
                 desk.say(Holding(status.state, status.is_released, status.in_the_way))
                 self._state.save()
                 if self._stop.wait(_TEND_SECONDS):
                     return
         finally:
             desk.close()
-
-    def _look_out(self) -> None:
-        """Look which cards there are, every 5 s and where a read finds that something has changed."""
-        while not self._stop.is_set():
-            self._look_soon.wait(_LOOK_SECONDS)
-            self._look_soon.clear()
-            if self._stop.is_set():
-                return
-            before = self._known.devices
-            try:
-                self._known.look()
-            except (DriverAwayError, SourceGoneError):
-                pass  # whoever tends the driver has said so
-            except UnavailableError as error:
-                if not self._is_unreadable:
-                    log.warning("inventory_unreadable", reason=str(error))
-                self._is_unreadable = True
-            else:
-                self._is_unreadable = False
-            if self._known.devices != before:
-                self.changed.set()
-            self._map.look(self._clock.monotonic_s())
-            self._stop.wait(_TEND_SECONDS)
 
     def _guard(self, task: Callable[[], None]) -> None:
         """Run a thread's task; where it breaks, reading ends too, since one that only samples looks alive."""

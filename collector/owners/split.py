@@ -37,14 +37,14 @@ def split_compute(ratio: float, percents: Mapping[int, int], owners: Mapping[int
     add up to more than the device was busy: then each has its part of `ratio`, s_i = percent_i / sum. Where they add
     up to less, the rest is nobody's.
     """
-    total = sum(percents.values()) / 100
-    scale = ratio / total if total > ratio else 1.0
-    by_owner: dict[str, float] = {UNATTRIBUTED: 0.0}
+    by_owner: Counter[str] = Counter({UNATTRIBUTED: 0})
     for pid, percent in percents.items():
-        owner = owners.get(pid, UNATTRIBUTED)
-        by_owner[owner] = by_owner.get(owner, 0.0) + scale * percent / 100
-    by_owner[UNATTRIBUTED] += max(0.0, ratio - sum(by_owner.values()))
-    return by_owner
+        by_owner[owners.get(pid, UNATTRIBUTED)] += percent
+    total = by_owner.total()
+    if total / 100 > ratio:
+        return _parts(ratio, by_owner)
+    shares = {owner: percent / 100 for owner, percent in by_owner.items() if owner != UNATTRIBUTED}
+    return {UNATTRIBUTED: max(0.0, ratio - sum(shares.values())), **shares}
 
 
 def sole_owner(claims: Iterable[Claim], owners: Mapping[int, str]) -> str | None:
@@ -70,9 +70,13 @@ def split_by_sms(
     weights = {ci_id: sms.get(ci_id, 0) if ci_id is not None else 0 for ci_id in users}
     if not any(users.values()) or not all(weights.values()):
         return None
-    all_sms = sum(weights.values())
-    by_owner: dict[str, float] = {UNATTRIBUTED: 0.0}
+    sms_by_owner: Counter[str] = Counter({UNATTRIBUTED: 0})
     for ci_id, user in users.items():
-        owner = user or UNATTRIBUTED
-        by_owner[owner] = by_owner.get(owner, 0.0) + ratio * weights[ci_id] / all_sms
-    return by_owner
+        sms_by_owner[user or UNATTRIBUTED] += weights[ci_id]
+    return _parts(ratio, sms_by_owner)
+
+
+def _parts(ratio: float, weights: Counter[str]) -> dict[str, float]:
+    """`ratio` split by whole weights; a part of it is never more than it, as sums of rounded parts can be."""
+    total = weights.total()
+    return {owner: ratio * (weight / total) for owner, weight in weights.items()}

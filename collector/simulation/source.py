@@ -12,6 +12,8 @@ from domain.samples import DeviceReading
 class SimulatedSource:
     """A `Source` of the cards of `node` in the world of `path`."""
 
+    name = "simulator"
+
     def __init__(self, path: Path, node: str) -> None:
         """Raises InputError for a node outside the fleet, UnavailableError where the world has not begun."""
         self._node = node

@@ -13,13 +13,12 @@ from collector.imports.replay import replay as replay_log
 from collector.imports.sample_import import ImportReport, import_log
 from collector.logs.log import LogOptions
 from collector.logs.open_log import open_log
-from domain.clock import MICROSECONDS, Clock
+from domain.clock import Clock
 from domain.errors import ConflictError, InputError
-from domain.period import format_instant
 from domain.slugs import check_name
 from gputab import composition
 from gputab.billed_log import names_of
-from gputab.commands.samples import ReaderSamples
+from gputab.commands.samples import HEADINGS, ReaderSamples, import_row, tell_changes
 from gputab.log_options import Columns, Gpus, Start, Step, Timezone, log_options
 from gputab.output import Format, OutputFormat, print_rows, say
 from gputab.progress import counted, progress_bar
@@ -29,17 +28,7 @@ from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 
-_HEADINGS = {
-    "file": "file",
-    "rows": "rows",
-    "refused": "refused",
-    "samples": "samples",
-    "merged_rows": "merged rows",
-    "cut_cells": "cut cells",
-    "nodes": "nodes",
-    "from": "from",
-    "to": "to",
-}
+_HEADINGS = {"file": "file", "rows": HEADINGS["rows"], "refused": "refused", **HEADINGS}
 _SHOWN_ROWS = 5
 # Gone through twice: once to look at them, once to send them.
 _PASSES = 2
@@ -118,7 +107,7 @@ def _send_log(path: Path, name: str, options: LogOptions, names: CardNames, to: 
         advance = counted(on_progress, _PASSES * len(log))
         done = replay_log(log, to.pusher, to.clock, to.stored, to.check_store, hold_s=to.hold_s, advance=advance)
     _tell(name, log, done)
-    return _row(name, len(log.refused), done)
+    return {"file": name, "refused": len(log.refused), **import_row(done)}
 
 
 def _send_parquet(path: Path, name: str, options: LogOptions, names: CardNames, to: _ToStore) -> dict[str, Any]:
@@ -128,8 +117,8 @@ def _send_parquet(path: Path, name: str, options: LogOptions, names: CardNames, 
     with progress_bar(f"replaying {name}") as on_progress:
         advance = counted(on_progress, _PASSES * len(samples))
         done = import_log(samples, to.pusher, to.clock, to.stored, to.check_store, hold_s=to.hold_s, advance=advance)
-    _tell_import(name, done)
-    return _row(name, 0, done)
+    tell_changes(name, done)
+    return {"file": name, "refused": 0, **import_row(done)}
 
 
 def _gpu_uuids(told: list[str]) -> Mapping[str, str]:
@@ -161,26 +150,4 @@ def _tell(name: str, log: LogSamples, done: ImportReport) -> None:
         say(f"{name}: nobody tells the UUIDs of {cards}, so they are called that; name them with --gpu INDEX=UUID")
     if log.repeated:
         say(f"{name}: {log.repeated:,} rows had a later one of the same card and time, which counted instead")
-    _tell_import(name, done)
-
-
-def _tell_import(name: str, done: ImportReport) -> None:
-    """What an import changed of what it was given."""
-    if done.merged_rows:
-        say(f"{name}: {done.merged_rows:,} rows lay in a second with another of the same card and were merged with it")
-    if done.cut_cells:
-        say(f"{name}: {done.cut_cells:,} values had fractions of bytes, which were cut")
-
-
-def _row(name: str, refused: int, done: ImportReport) -> dict[str, Any]:
-    return {
-        "file": name,
-        "rows": done.rows,
-        "refused": refused,
-        "samples": done.samples,
-        "merged_rows": done.merged_rows,
-        "cut_cells": done.cut_cells,
-        "nodes": ", ".join(done.nodes),
-        "from": format_instant(done.start_s * MICROSECONDS),
-        "to": format_instant(done.end_s * MICROSECONDS),
-    }
+    tell_changes(name, done)

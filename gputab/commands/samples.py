@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from collector.imports.sample_csv import SampleFile
-from collector.imports.sample_import import import_log
+from collector.imports.sample_import import ImportReport, import_log
 from collector.imports.sample_log import SampleLog
 from domain.clock import MICROSECONDS
 from domain.errors import InputError
@@ -28,7 +28,7 @@ app = typer.Typer(help="Import logs of samples.", no_args_is_help=True)
 
 # Read twice: once to look at it, once to send it.
 _PASSES = 2
-_HEADINGS = {
+HEADINGS = {
     "rows": "rows",
     "samples": "samples",
     "merged_rows": "merged rows",
@@ -67,7 +67,19 @@ def import_file(
         stored = ReaderSamples(reader)
         advance = counted(on_progress, _PASSES * size)
         done = import_log(log, pusher, composition.clock(), stored, check_store, hold_s=hold, advance=advance)
-    row = {
+    row = import_row(done)
+    print_rows([row], HEADINGS, output)
+    tell_changes(file.name, done)
+    if done.start_s * MICROSECONDS + HOUR_US < composition.clock().now_us():
+        say(
+            "hours that had settled take these in when the meter looks at them again, or at once by "
+            f"'gputab meter run --from {row['from']} --to {row['to']}'"
+        )
+
+
+def import_row(done: ImportReport) -> dict[str, Any]:
+    """What an import did, under `HEADINGS`."""
+    return {
         "rows": done.rows,
         "samples": done.samples,
         "merged_rows": done.merged_rows,
@@ -76,16 +88,14 @@ def import_file(
         "from": format_instant(done.start_s * MICROSECONDS),
         "to": format_instant(done.end_s * MICROSECONDS),
     }
-    print_rows([row], _HEADINGS, output)
+
+
+def tell_changes(name: str, done: ImportReport) -> None:
+    """Say what an import changed of the file of that name."""
     if done.merged_rows:
-        say(f"{done.merged_rows} rows lay in a second with another of the same device and were merged with it")
+        say(f"{name}: {done.merged_rows:,} rows lay in a second with another of the same card and were merged with it")
     if done.cut_cells:
-        say(f"{done.cut_cells} cells had fractions of bytes, which were cut")
-    if done.start_s * MICROSECONDS + HOUR_US < composition.clock().now_us():
-        say(
-            "hours that had settled take these in when the meter looks at them again, or at once by "
-            f"'gputab meter run --from {row['from']} --to {row['to']}'"
-        )
+        say(f"{name}: {done.cut_cells:,} values had fractions of bytes, which were cut")
 
 
 class ReaderSamples:

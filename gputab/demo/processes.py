@@ -49,6 +49,8 @@ def programs(stage: Stage, collect: Mapping[str, list[str]], webhook: str) -> li
                     **{key: value for key, value in common.items() if key != "GPUTAB_DATABASE_URL"},
                     "GPUTAB_DATA_DIR": str(stage.folder / "nodes" / node),
                     "GPUTAB_TOKEN": stage.node_tokens[node],
+                    # Each would want the same port, as the only collector of its machine.
+                    "GPUTAB_METRICS_PORT": "0",
                 },
             )
             for node, arguments in collect.items()

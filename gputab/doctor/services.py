@@ -8,7 +8,8 @@ from pathlib import Path
 
 import httpx
 
-from domain.clock import MICROSECONDS, Clock
+from collector.delivery.store_watch import proved_skew_s
+from domain.clock import Clock
 from domain.errors import InputError, UnavailableError
 from domain.urls import without_credentials
 from gputab.doctor.clock_sync import clock_sync
@@ -105,10 +106,10 @@ def dcgm_findings(
 
 
 def _skew(whose: str, now_s: int, asked_us: int, answered_us: int) -> Finding:
-    """How far a server that tells its whole second is ahead: no more is said than its answer proves."""
-    ahead_s = max(now_s - answered_us / MICROSECONDS, 0.0) + min(now_s + 1 - asked_us / MICROSECONDS, 0.0)
+    ahead_s = proved_skew_s(now_s, asked_us, answered_us)
     if abs(ahead_s) > _SKEW_MAX_SECONDS:
         remedy = "set this node's clock, or the server's: run chrony on both"
         side = "ahead" if ahead_s > 0 else "behind"
         return Finding("clock skew", Verdict.MEND, f"{whose} is {abs(ahead_s):.1f} s {side}", remedy)
-    return Finding("clock skew", Verdict.GOOD, f"{whose} has the same second" if ahead_s == 0 else f"{ahead_s:+.1f} s")
+    said = f"{whose} has the same second" if ahead_s == 0 else f"{whose} is off by {ahead_s:+.1f} s"
+    return Finding("clock skew", Verdict.GOOD, said)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from collector.process import queue_path
+from tests.collector.patience import wait_until
+
 Process = subprocess.Popen[str]
 Start = Callable[..., Process]
 
@@ -32,3 +35,20 @@ def collectors(folder: Path, url: str) -> Iterator[Start]:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+
+def wait_for_queued_seconds(folder: Path, node: str) -> None:
+    """Wait until the first collector of `folder` has put two seconds or more into its queue, of which nothing is taken.
+
+    Once it has started, such a queue is written to in each second, and then only.
+    """
+    path = queue_path(folder / "data", node)
+    journal = path.with_name(f"{path.name}-wal")
+    sizes: set[int] = set()
+
+    def has_sampled() -> bool:
+        if "collector_started" in (folder / "log-0").read_text():
+            sizes.add(journal.stat().st_size)
+        return len(sizes) >= 4
+
+    wait_until(has_sampled)

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pynvml
 import pytest
 import structlog
 
@@ -27,9 +26,9 @@ from tests.collector.dcgm_pages import Exporter, page, running_exporter
 from tests.collector.patience import wait_for_the_last_threads
 from tests.collector.rig import MakeRig, Rig, answer
 from tests.collector.sample_logs import START_S, Import
-from tests.collector.stores import OwnStore
+from tests.collector.stores import OwnStore, own_store
 from tests.fakes.clock import SettableClock
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.processes import ProcTree
 from victoriametrics import launcher
 from victoriametrics.push import Pusher
@@ -56,27 +55,9 @@ def make_rig(queue: BatchQueue) -> Iterator[MakeRig]:
         rig.readers.close()
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
 @pytest.fixture
-def use_driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], FakeDriver]:
-    """Lets the vendor's bindings load a library of ours, in the one place where they remember it."""
-
-    def use(path: Path) -> FakeDriver:
-        driver = FakeDriver(path)
-        monkeypatch.setattr(pynvml, "nvmlLib", driver.library)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        return driver
-
-    return use
-
-
-@pytest.fixture
-def driver(use_driver: Callable[[Path], FakeDriver], library: Path) -> FakeDriver:
-    return use_driver(library)
+def driver(use_driver: Callable[[Path], FakeDriver], nvml_library: Path) -> FakeDriver:
+    return use_driver(nvml_library)
 
 
 @pytest.fixture
@@ -139,11 +120,10 @@ def start(tmp_path: Path, victoriametrics_url: str) -> Iterator[Start]:
         yield begin
 
 
-@pytest.fixture
-def own_store(victoriametrics_binary: Path, tmp_path: Path) -> Iterator[OwnStore]:
-    store = OwnStore(victoriametrics_binary, tmp_path)
-    yield store
-    store.child.stop()
+@pytest.fixture(name="own_store")
+def _own_store(victoriametrics_binary: Path, tmp_path: Path) -> Iterator[OwnStore]:
+    with own_store(victoriametrics_binary, tmp_path) as store:
+        yield store
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from collector.dcgm.cards import Scrape, scraped_cards
+from collector.dcgm.cards import Scrape, ScrapedCard, scraped_cards
 from collector.dcgm.fields import FIELD_OF_NAME
 from collector.dcgm.text import DcgmSample, dcgm_samples
 
@@ -17,6 +17,10 @@ REAL_PAGES = {
     for path in sorted(folder.glob("*.prom"))
 }
 NAMES = frozenset(FIELD_OF_NAME)
+
+UTIL, TEMP, GR = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+FREE, USED, RESERVED = "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_RESERVED"
+TOTAL, ENERGY = "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
 
 # What a page of version 4 says of a card by default, and what it says beside that of a busy one.
 FIELDS: Mapping[str, float] = {
@@ -65,6 +69,16 @@ def read_samples(text: str) -> list[DcgmSample]:
 
 def read_page(text: str) -> Scrape:
     return scraped_cards(read_samples(text))
+
+
+def read_lines(*lines: str) -> Scrape:
+    return read_page("\n".join(lines))
+
+
+def read_card(*lines: str) -> ScrapedCard:
+    """The one card that these lines are of."""
+    (card,) = read_lines(*lines).cards
+    return card
 
 
 class Exporter(ThreadingHTTPServer):

@@ -1,12 +1,14 @@
-"""A collector at work on a thread, over a card that says which second it is asked in."""
+"""A collector at work on a thread, and what the store then has of its card."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from collector.delivery.queue import BatchQueue
 from collector.process import collect
 from collector.source import ScriptedSource
+from domain.clock import Clock
 from domain.inventory import Device
 from domain.samples import DeviceReading
 from domain.series import GPU_MEMORY_USED, GPU_UP
@@ -16,6 +18,12 @@ from tests.collector.stores import unchecked
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
+
+
+def one_card(uuid: str) -> ScriptedSource:
+    """A card that is up, and says nothing else."""
+    device = Device(uuid, 0, "card", 32 * GIB, 0)
+    return ScriptedSource((device,), lambda uuid, _second: [DeviceReading(uuid, None, {GPU_UP: 1}, {})])
 
 
 def counting_card(uuid: str) -> ScriptedSource:
@@ -28,19 +36,33 @@ def counting_card(uuid: str) -> ScriptedSource:
 
 
 @contextmanager
-def collecting(node: str, queue: BatchQueue, url: str) -> Iterator[None]:
-    """Collects from such a card of the node's name, until the block ends."""
+def collecting_from(
+    source: ScriptedSource,
+    node: str,
+    queue: BatchQueue,
+    pusher: Pusher,
+    clock: Clock = CLOCK,
+    check_store: Callable[[], None] = unchecked,
+    **options: Any,
+) -> Iterator[None]:
+    """Collects until the block ends; then it ends because it is told to, or it is a failure."""
     stop = threading.Event()
-    with Pusher(url) as pusher:
-        arguments = (node, counting_card(node), queue, pusher, CLOCK, stop)
-        thread = threading.Thread(target=collect, args=arguments, kwargs={"check_store": unchecked})
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join(PATIENCE_S)
-        assert not thread.is_alive()
+    arguments = (node, source, queue, pusher, clock, stop)
+    thread = threading.Thread(target=collect, args=arguments, kwargs={"check_store": check_store, **options})
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+@contextmanager
+def collecting(node: str, queue: BatchQueue, url: str) -> Iterator[None]:
+    """Collects from a counting card of the node's name, until the block ends."""
+    with Pusher(url) as pusher, collecting_from(counting_card(node), node, queue, pusher):
+        yield
 
 
 def seconds_of_card(url: str, uuid: str, start_s: int, end_s: int) -> list[int]:

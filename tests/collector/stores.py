@@ -39,6 +39,16 @@ class OwnStore:
 
 
 @contextmanager
+def own_store(binary: Path, folder: Path) -> Iterator[OwnStore]:
+    """A server that runs, and is stopped at the end if it does then."""
+    store = OwnStore(binary, folder)
+    try:
+        yield store
+    finally:
+        store.child.stop()
+
+
+@contextmanager
 def merging_store(binary: Path, folder: Path, interval: str) -> Iterator[str]:
     """A server that keeps one sample in each interval, such as `10s`; its URL."""
     port = free_port()

@@ -8,12 +8,12 @@ from structlog.testing import capture_logs
 
 from collector.delivery.queue import BatchQueue
 from collector.past_seconds import PastSecond, remembered
-from collector.process import collect
 from collector.source import ScriptedSource
 from domain.errors import UnavailableError
 from domain.series import GPU_UP
-from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
+from tests.collector.patience import PATIENCE_S, now_s, wait_until
 from tests.collector.rig import DEVICES, answer
+from tests.collector.running import collecting_from
 from tests.collector.seconds import SIZE, put_all
 from victoriametrics.push import Pusher
 
@@ -68,17 +68,9 @@ def _seconds_with_samples(queue: BatchQueue) -> set[int]:
 
 def _collect(queue: BatchQueue, source: ScriptedSource, url: str) -> None:
     """Until two seconds more are in the queue; the store at `url` takes none of them."""
-    stop = threading.Event()
     before = queue.sampled_until_s or 0
-    with Pusher(url) as pusher:
-        arguments = ("node", source, queue, pusher, CLOCK, stop)
-        thread = threading.Thread(target=collect, args=arguments, kwargs={"check_store": _refuse})
-        thread.start()
-        try:
-            wait_until(lambda: (queue.sampled_until_s or 0) >= max(before, now_s()) and len(queue) > 2)
-        finally:
-            stop.set()
-            thread.join(PATIENCE_S)
+    with Pusher(url) as pusher, collecting_from(source, "node", queue, pusher, check_store=_refuse):
+        wait_until(lambda: (queue.sampled_until_s or 0) >= max(before, now_s()) and len(queue) > 2)
 
 
 def _refuse() -> None:

@@ -19,7 +19,7 @@ from domain.series import COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES, GPU_MEMORY_
 from domain.units import MIB
 from gputab.cli import run
 from machine.process import free_port
-from tests.collector.collecting import Start
+from tests.collector.collecting import Start, wait_for_queued_seconds
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 from tests.collector.sent import samples_of_card
 from victoriametrics.read import Reader
@@ -101,29 +101,18 @@ def test_a_store_that_is_away_does_not_stop_sampling_and_stopping_loses_nothing(
 ) -> None:
     arguments = ("--source", "simulator", "--world", str(tmp_path / "world.jsonl"), "--node", NODE)
     process = start(*arguments, url=f"http://127.0.0.1:{free_port()}")
-    path = queue_path(tmp_path / "data", NODE)
-    journal = path.with_name(f"{path.name}-wal")
-    sizes: set[int] = set()
-
-    def log() -> str:
-        return (tmp_path / "log-0").read_text()
-
-    def has_sampled() -> bool:
-        """Once it has started, a queue of which nothing is taken is written to in each second, and then only."""
-        if "collector_started" in log():
-            sizes.add(journal.stat().st_size)
-        return len(sizes) >= 4
-
-    wait_until(has_sampled)
+    wait_for_queued_seconds(tmp_path, NODE)
     process.send_signal(signal.SIGTERM)
 
     assert process.wait(PATIENCE_S) == 0
-    queue = BatchQueue(path, 64 * MIB)
+    queue = BatchQueue(queue_path(tmp_path / "data", NODE), 64 * MIB)
     waiting = [batch.second_s for batch in queue.pending(2**30)]
     assert len(waiting) >= 2
     assert queue.complete_until_s == waiting[0]
     queue.close()
-    assert log().count("store_unavailable") == 1, "said once"
+    log = (tmp_path / "log-0").read_text()
+    assert log.count("store_unavailable") == 1, "said once"
+    assert f"event='collector_started' node='{NODE}' source='simulator' cards=" in log
 
 
 @pytest.mark.parametrize(

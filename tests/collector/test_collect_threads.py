@@ -1,8 +1,6 @@
 """Sampling and sending beside each other: neither a card, a store, a clock nor a fault of one stops the other."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import polars as pl
 import pytest
@@ -10,45 +8,18 @@ import pytest
 from collector.delivery.queue import BatchQueue
 from collector.process import collect
 from collector.source import ScriptedSource
-from domain.clock import MICROSECONDS, Clock, SystemClock
+from domain.clock import MICROSECONDS, SystemClock
 from domain.errors import UnavailableError
 from domain.inventory import Device
 from domain.samples import DeviceReading
 from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_UP
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
+from tests.collector.running import collecting_from, one_card
 from tests.collector.sent import samples_of_card
 from tests.collector.stores import unchecked
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
-
-
-def _one_card(uuid: str) -> ScriptedSource:
-    """A card that is up, and says nothing else."""
-    device = Device(uuid, 0, "card", 2**35, 0)
-    return ScriptedSource((device,), lambda uuid, _second: [DeviceReading(uuid, None, {GPU_UP: 1}, {})])
-
-
-@contextmanager
-def _collecting(
-    node: str,
-    source: ScriptedSource,
-    queue: BatchQueue,
-    pusher: Pusher,
-    clock: Clock = CLOCK,
-    check_store: Callable[[], None] = unchecked,
-) -> Iterator[None]:
-    """A collector at work, which then ends because it is told to."""
-    stop = threading.Event()
-    arguments = (node, source, queue, pusher, clock, stop)
-    thread = threading.Thread(target=collect, args=arguments, kwargs={"check_store": check_store})
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(PATIENCE_S)
-    assert not thread.is_alive()
 
 
 def test_a_hanging_card_does_not_keep_a_collector_from_stopping(
@@ -66,7 +37,7 @@ def test_a_hanging_card_does_not_keep_a_collector_from_stopping(
     source = ScriptedSource(devices, answers)
     with Pusher(victoriametrics_url) as pusher:
         began_s = now_s()
-        with _collecting(unique_node, source, queue, pusher):
+        with collecting_from(source, unique_node, queue, pusher):
             wait_until(lambda: samples_of_card(victoriametrics_url, devices[1].uuid, began_s).height >= 2)
     released.set()
     with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
@@ -82,9 +53,9 @@ def test_a_store_that_is_refused_gets_nothing_and_the_queue_holds(
     def refuse() -> None:
         raise UnavailableError("cannot use this store")
 
-    source = _one_card(unique_node)
+    source = one_card(unique_node)
     began_s = now_s()
-    with Pusher(victoriametrics_url) as pusher, _collecting(unique_node, source, queue, pusher, check_store=refuse):
+    with Pusher(victoriametrics_url) as pusher, collecting_from(source, unique_node, queue, pusher, check_store=refuse):
         wait_until(lambda: len(queue) >= 2)
     assert len(queue) >= 2
     assert samples_of_card(victoriametrics_url, unique_node, began_s).is_empty()
@@ -99,7 +70,7 @@ def test_a_collector_whose_sender_breaks_ends_and_says_why(
         def push(self, body: bytes, packed: bytes | None = None) -> None:
             raise RuntimeError("a fault of ours")
 
-    source = _one_card(unique_node)
+    source = one_card(unique_node)
     with Broken(victoriametrics_url) as pusher, pytest.raises(RuntimeError, match="a fault of ours"):
         collect(unique_node, source, queue, pusher, CLOCK, threading.Event(), check_store=unchecked)
     assert len(queue) >= 1, "what was sampled stays"
@@ -118,12 +89,12 @@ def test_a_wall_clock_that_jumps_for_a_moment_leaves_no_trace_in_a_time_to_come(
     queue: BatchQueue, victoriametrics_url: str, unique_node: str
 ) -> None:
     """A day ahead, which the store would keep, then back: sampling, delivery and its mark go on in the present."""
-    source = _one_card(unique_node)
+    source = one_card(unique_node)
     clock = JumpingClock()
     day_s = 86_400
     began_s = now_s()
     with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-        with _collecting(unique_node, source, queue, pusher, clock):
+        with collecting_from(source, unique_node, queue, pusher, clock):
             wait_until(lambda: (queue.complete_until_s or 0) > began_s)
             clock.ahead_us = day_s * MICROSECONDS
             CLOCK.sleep_s(1.5)

@@ -86,7 +86,8 @@ def test_a_log_that_fails_to_be_read_is_said_and_ends_nothing_else(tmp_path: Pat
     (tmp_path / "log").touch()
     log = KernelLog(tmp_path / "log", _events(), lambda: {CARD: "GPU-1"})
     folder = os.open(tmp_path, os.O_RDONLY)
-    os.dup2(folder, log._descriptor or 0)
+    assert log._descriptor is not None
+    os.dup2(folder, log._descriptor)
     os.close(folder)
     with capture_logs() as logs:
         log.run(threading.Event())

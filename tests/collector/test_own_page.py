@@ -1,7 +1,6 @@
 """What a collector says of itself: pushed with each second, and the same on a page for a scraper."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,10 +15,7 @@ from collector.delivery.queue import BatchQueue
 from collector.own_metrics import RARE_SECONDS, OwnMetrics, OwnValue
 from collector.own_page import OwnPage, served
 from collector.own_values import call_values
-from collector.process import collect
-from collector.source import ScriptedSource
 from domain.clock import FrozenClock
-from domain.inventory import Device
 from domain.samples import DeviceReading
 from domain.series import (
     CATALOGUE,
@@ -33,9 +29,9 @@ from domain.series import (
 )
 from domain.series.series import Series
 from machine.process import free_port
-from tests.collector.patience import CLOCK, PATIENCE_S, wait_until
+from tests.collector.patience import CLOCK, wait_until
 from tests.collector.rig import MakeRig, answer
-from tests.collector.stores import unchecked
+from tests.collector.running import collecting_from, one_card
 from victoriametrics.encode import encode
 from victoriametrics.push import Pusher
 
@@ -137,22 +133,14 @@ def test_the_drivers_functions_are_pushed_every_fifteen_seconds_and_shown_at_any
 
 
 @contextmanager
-def collecting(queue: BatchQueue, store_url: str, node: str, metrics_port: int) -> Iterator[None]:
+def collecting_with_a_page(queue: BatchQueue, store_url: str, node: str, metrics_port: int) -> Iterator[None]:
     """A collector of one card at work, with its page."""
-    device = Device(node, 0, "card", 2**35, 0)
-    source = ScriptedSource((device,), lambda uuid, _second: [DeviceReading(uuid, None, {GPU_UP: 1}, {})])
-    stop = threading.Event()
-    with Pusher(store_url) as pusher:
-        arguments = (node, source, queue, pusher, CLOCK, stop)
-        options = {"check_store": unchecked, "metrics_port": metrics_port, "calls": CallTimes(CLOCK)}
-        thread = threading.Thread(target=collect, args=arguments, kwargs=options)
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join(PATIENCE_S)
-    assert not thread.is_alive()
+    calls = CallTimes(CLOCK)
+    with (
+        Pusher(store_url) as pusher,
+        collecting_from(one_card(node), node, queue, pusher, metrics_port=metrics_port, calls=calls),
+    ):
+        yield
 
 
 def test_a_collector_shows_its_page_while_it_runs_and_not_after(
@@ -160,7 +148,7 @@ def test_a_collector_shows_its_page_while_it_runs_and_not_after(
 ) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/metrics"
-    with collecting(queue, victoriametrics_url, unique_node, port):
+    with collecting_with_a_page(queue, victoriametrics_url, unique_node, port):
         wait_until(lambda: queue.sampled_until_s is not None)
         shown = scrape(port)
         assert shown[COLLECTOR_COVERAGE.name, frozenset({"node": unique_node, "gpu_uuid": unique_node}.items())] == 1
@@ -173,7 +161,7 @@ def test_a_port_that_is_taken_costs_the_page_and_not_the_collector(
 ) -> None:
     port = free_port()
     with served(OwnPage(list), port), capture_logs() as logs:
-        with collecting(queue, victoriametrics_url, unique_node, port):
+        with collecting_with_a_page(queue, victoriametrics_url, unique_node, port):
             wait_until(lambda: queue.sampled_until_s is not None)
         assert scrape(port) == {}, "the page of whoever had the port first"
     (said,) = [log for log in logs if log["event"] == "metrics_page_unavailable"]

@@ -8,31 +8,13 @@ from typing import Any
 import pynvml
 import pytest
 
-from tests.fakes.nvml.driver import FakeDriver, build
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
+from tests.fakes.nvml.driver import FakeDriver
 
 
 @pytest.fixture
-def use_driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], FakeDriver]:
-    """Lets the bindings load a library of ours, in the one place where they remember it."""
-
-    def use(path: Path) -> FakeDriver:
-        driver = FakeDriver(path)
-        monkeypatch.setattr(pynvml, "nvmlLib", driver.library)
-        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-        return driver
-
-    return use
-
-
-@pytest.fixture
-def driver(use_driver: Callable[[Path], FakeDriver], library: Path) -> Iterator[FakeDriver]:
+def driver(use_driver: Callable[[Path], FakeDriver], nvml_library: Path) -> Iterator[FakeDriver]:
     """A driver without cards, initialised; shut down as often as needed at the end."""
-    driver = use_driver(library)
+    driver = use_driver(nvml_library)
     pynvml.nvmlInit()
     yield driver
     driver.clear_faults()

@@ -42,10 +42,10 @@ def test_a_driver_exports_the_names_that_the_real_one_does(use_driver: Use, tmp_
 
 
 @needs_lists
-def test_nothing_is_implemented_that_no_driver_has(library: Path) -> None:
+def test_nothing_is_implemented_that_no_driver_has(nvml_library: Path) -> None:
     """A name that was invented here would pass for one that a collector may rely on."""
     known = set().union(*(exported_by(version) for version in DRIVERS))
-    assert implemented(library) - known == set()
+    assert implemented(nvml_library) - known == set()
 
 
 def test_names_can_be_taken_away_and_added(use_driver: Use, tmp_path: Path) -> None:
@@ -65,12 +65,12 @@ def test_a_driver_before_510_lacks_the_later_calls(tmp_path: Path) -> None:
     assert {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetComputeRunningProcesses_v2"} <= names
 
 
-def test_the_library_is_the_one_that_the_bindings_look_for(library: Path, tmp_path: Path) -> None:
+def test_the_library_is_the_one_that_the_bindings_look_for(nvml_library: Path, tmp_path: Path) -> None:
     """By its soname it passes for the real one with programs that are linked against that."""
     program = "import ctypes; ctypes.CDLL('libnvidia-ml.so.1').nvmlErrorString"
-    environment = {"LD_LIBRARY_PATH": str(library.parent)}
+    environment = {"LD_LIBRARY_PATH": str(nvml_library.parent)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
-    assert b"libnvidia-ml.so.1" in library.read_bytes()
+    assert b"libnvidia-ml.so.1" in nvml_library.read_bytes()
 
 
 def test_the_example_of_the_readme_runs_a_program_on_the_fake(tmp_path: Path) -> None:

@@ -23,20 +23,15 @@ from gputab.doctor.clock_sync import clock_sync
 from gputab.doctor.findings import Verdict
 from gputab.doctor.services import dcgm_findings
 from machine.process import free_port
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.models import A100, H100, RTX_4090
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
 @pytest.fixture
-def driver(library: Path, tmp_path: Path) -> FakeDriver:
-    return FakeDriver(library, tmp_path / "fake-nvml.state")
+def driver(nvml_library: Path, tmp_path: Path) -> FakeDriver:
+    return FakeDriver(nvml_library, tmp_path / "fake-nvml.state")
 
 
 @pytest.fixture

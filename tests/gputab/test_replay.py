@@ -91,7 +91,7 @@ def test_a_log_of_nvidia_smi_is_in_the_store_once_a_second(
 def test_pages_of_an_exporter_are_replayed_under_the_names_they_have(
     gputab: Gputab, place: Path, reader: Reader, unique_node: str
 ) -> None:
-    own = page(f"{unique_node}-0").replace("node-a", unique_node)
+    own = page(f"{unique_node}-0").replace('"node-a"', f'"{unique_node}"')
     mig = line("DCGM_FI_DEV_FB_USED", 10, f"{unique_node}-1", 1, GPU_I_ID="7", Hostname=unique_node)
     (place / "pages.prom").write_text(f"{own}{mig}\n" * 3, "utf-8")
 

@@ -143,7 +143,7 @@ def test_a_pmon_log_says_that_cards_were_up_and_nothing_of_owners(
 def test_pages_with_times_need_no_start(
     gputab: Gputab, reader: Reader, unique_node: str, times: Callable[[int], str]
 ) -> None:
-    own = page(f"{unique_node}-0").replace("node-a", unique_node)
+    own = page(f"{unique_node}-0").replace('"node-a"', f'"{unique_node}"')
     lines = [
         each if each.startswith("#") else f"{each} {times(START_S + number)}"
         for number in range(4)

@@ -1,17 +1,18 @@
 """scripts/gpu_check.sh from end to end on the fake driver, since no machine with a card runs these tests."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import pytest
 
 from scripts.hardware_run import file_name
 from scripts.section import Section
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.models import H100, RTX_4090, Model
+from tests.side_by_side import side_by_side
 
 ROOT = Path(__file__).parent.parent.parent
 QUESTIONS = (
@@ -31,22 +32,21 @@ echo "GPU-00000000-0000-0000-0000-000000000000, 81559, 479, 1024, 70.00, 40, 198
 """
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-def at_work(library: Path, folder: Path, model: Model) -> tuple[FakeDriver, Iterator["subprocess.Popen[bytes]"]]:
+@contextmanager
+def at_work(library: Path, folder: Path, model: Model) -> Iterator[FakeDriver]:
     """A card with two processes that take turns."""
-    driver = FakeDriver(library, folder / "fake-nvml.state")
+    # A copy, since a library that is loaded has one world.
+    driver = FakeDriver(Path(shutil.copy(library, folder)))
     uuid = driver.card(0, model=model, simulated=1, simulated_from_us=driver.now_us())
-    processes = [subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) for _ in range(2)]
-    for number, process in enumerate(processes):
-        offset_us = number * 350_000
-        driver.process(
-            uuid, process.pid, 512 * 2**20, period_us=700_000, offset_us=offset_us, on_us=200_000, sm_permille=500
-        )
-    return driver, iter(processes)
+    with ExitStack() as stack:
+        for number in range(2):
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]))
+            stack.callback(process.kill)
+            offset_us = number * 350_000
+            driver.process(
+                uuid, process.pid, 512 * 2**20, period_us=700_000, offset_us=offset_us, on_us=200_000, sm_permille=500
+            )
+        yield driver
 
 
 def check(driver: FakeDriver, file: Path, path: str = os.environ["PATH"]) -> "subprocess.CompletedProcess[str]":
@@ -62,26 +62,30 @@ def sections_of(report: str) -> dict[str, str]:
     return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
 
 
-@pytest.mark.parametrize("model", [H100, RTX_4090], ids=lambda model: str(model.name))
-def test_every_question_is_answered_and_written_down(library: Path, tmp_path: Path, model: Model) -> None:
-    driver, processes = at_work(library, tmp_path, model)
-    smi = tmp_path / "bin" / "nvidia-smi"
+@side_by_side
+def test_every_question_is_answered_of_a_card_with_performance_metrics(folder: Path, nvml_library: Path) -> None:
+    check_report(folder, nvml_library, H100, has_gpm=True)
+
+
+@side_by_side
+def test_every_question_is_answered_of_a_card_without_them(folder: Path, nvml_library: Path) -> None:
+    check_report(folder, nvml_library, RTX_4090, has_gpm=False)
+
+
+def check_report(folder: Path, library: Path, model: Model, *, has_gpm: bool) -> None:
+    """Run it on such a card, and look at what it wrote."""
+    smi = folder / "bin" / "nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(SMI)
     smi.chmod(0o755)
-    try:
-        done = check(driver, tmp_path / "report.md", f"{smi.parent}:{os.environ['PATH']}")
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "report.md")), done.stderr
+    with at_work(library, folder, model) as driver:
+        done = check(driver, folder / "report.md", f"{smi.parent}:{os.environ['PATH']}")
+    assert (done.returncode, done.stdout.strip()) == (0, str(folder / "report.md")), done.stderr
 
-    report = (tmp_path / "report.md").read_text("utf-8")
+    report = (folder / "report.md").read_text("utf-8")
     assert report.startswith(f"# {model.name}, driver 590.48.01\n")
     sections = sections_of(report)
     assert tuple(sections) == QUESTIONS
-    has_gpm = model is H100
     assert ("field 197" in sections["(a) Newer fields and counters"].splitlines()[1]) is has_gpm
     assert "busy: 100 ms by the wall clock" in sections["(b) Period and clock of finer samples"]
     assert "DeviceGetMemoryInfo" in sections["(c) Cost of one tick"]
@@ -93,11 +97,11 @@ def test_every_question_is_answered_and_written_down(library: Path, tmp_path: Pa
     assert "| coverage, least | 100.00% |" in sections["The collector at work"]
     # No test machine has the driver's CUDA library, and that is said where it is missed.
     assert "libcuda.so.1" in sections["The load"] or "Two processes" in sections["The load"]
-    assert str(tmp_path) not in report, "no path of this machine"
+    assert str(folder) not in report, "no path of this machine"
 
 
-def test_a_machine_without_a_card_is_one_line_and_no_report(library: Path, tmp_path: Path) -> None:
-    done = check(FakeDriver(library, tmp_path / "fake-nvml.state"), tmp_path / "report.md")
+def test_a_machine_without_a_card_is_one_line_and_no_report(nvml_library: Path, tmp_path: Path) -> None:
+    done = check(FakeDriver(nvml_library, tmp_path / "fake-nvml.state"), tmp_path / "report.md")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "cannot check any card: the driver has none; see dmesg"
     assert not (tmp_path / "report.md").exists()

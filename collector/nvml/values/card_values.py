@@ -78,7 +78,7 @@ class CardValues:
         self._utilisation = Utilisation(self._probe)
         self._power = Power(self._probe, counters)
         self._pcie = Pcie(counters)
-        self._clock_events = ClockEvents(self._probe, counters)
+        self._clock_events = ClockEvents(self._probe)
         self._links = NvLinks(self._probe, counters)
         self._vgpus = Vgpus(self._probe)
         self._health = Health(self._probe)
@@ -113,14 +113,11 @@ class CardValues:
         self._links.tell(telling, told, metrics, self._gpm.window_s)
         self._vgpus.tell(telling)
         if is_due:
-            self._health.tell(telling, told, self._counters)
+            self._health.tell(telling, told)
         else:
             self._health.tell_missing(telling)
         _tell_metrics(telling, metrics)
-        for series in _CYCLES:
-            cycles = telling.values[series]
-            if cycles is not None:
-                self._counters.see(series, cycles)
+        self._counters.see(telling)
         self._stuck.check(telling, self._power.limit_watts, probe.now_s)
         self._compute.tell(telling, probe.now_s)
         tell_from_instances(telling, instances, sm_count)

@@ -1,28 +1,15 @@
 """Why a card's clocks are lower than they could be: now, and for how long in all."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from collector.clock_reasons import CLOCK_REASONS
 from collector.nvml.probe import Probe
 from collector.nvml.values import fields
-from collector.nvml.values.counters import CardCounters
-from collector.nvml.values.fields import Field
+from collector.nvml.values.fields import Field, Told
 from collector.telling import Telling
 from domain.samples import FieldState
 from domain.series import GPU_CLOCK_EVENT, GPU_THROTTLE
 
-# nvml.h, nvmlClocksEventReason*.
-_REASONS = {
-    0x001: "gpu_idle",
-    0x002: "applications_clocks_setting",
-    0x004: "sw_power_cap",
-    0x008: "hw_slowdown",
-    0x010: "sync_boost",
-    0x020: "sw_thermal_slowdown",
-    0x040: "hw_thermal_slowdown",
-    0x080: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-}
 _NONE = 2**64 - 1
 # In nanoseconds, those with a name of their own as those without.
 _THROTTLES: Mapping[str, Field] = {
@@ -45,11 +32,10 @@ _NANOSECONDS = 1_000_000_000
 class ClockEvents:
     """The clock events of one card."""
 
-    def __init__(self, probe: Probe, counters: CardCounters) -> None:
+    def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._counters = counters
 
-    def tell(self, telling: Telling, told: Mapping[Field, Any]) -> None:
+    def tell(self, telling: Telling, told: Told) -> None:
         """Each reason as 0 or 1, and the seconds of each by `FIELDS`. Raises CardLostError, DriverGoneError."""
         bits = self._probe.ask("DeviceGetCurrentClocksEventReasons")
         if bits is FieldState.UNSUPPORTED:
@@ -58,8 +44,6 @@ class ClockEvents:
         if isinstance(bits, FieldState) or bits == _NONE:
             telling.missing[GPU_CLOCK_EVENT] = FieldState.UNSUPPORTED if bits == _NONE else bits
         else:
-            telling.parts[GPU_CLOCK_EVENT] = {reason: int(bits & bit != 0) for bit, reason in _REASONS.items()}
+            telling.parts[GPU_CLOCK_EVENT] = {reason: int(bits & bit != 0) for bit, reason in CLOCK_REASONS.items()}
         throttles = {reason: told[field] for reason, field in _THROTTLES.items()}
         telling.tell_parts(GPU_THROTTLE, throttles, per=_NANOSECONDS)
-        for reason, seconds in telling.parts.get(GPU_THROTTLE, {}).items():
-            self._counters.see(GPU_THROTTLE, seconds, reason)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from collector.ranges import is_possible
-from domain.series import GPU_ENERGY, Series
+from collector.telling import Telling
+from domain.series import GPU_ENERGY, Kind, Series
 
 # Across a longer silence nobody knows what a card drew.
 _BRIDGED_SECONDS = 10
@@ -26,14 +27,15 @@ class CardCounters:
         self._totals: dict[Series, int | float] = {}
         self._drawn: tuple[float, float] | None = None
 
-    def see(self, series: Series, value: int | float, part: str = "") -> None:
-        """A counter stands at this value, in base units. One that is lower than it was has begun again."""
-        if not is_possible(series, value):
-            return
-        last = self._last.get((series, part), 0)
-        self._last[series, part] = value
-        if value < last:
-            self.resets = {**self.resets, series: self.resets.get(series, 0) + 1}
+    def see(self, telling: Telling) -> None:
+        """All that is told in a second, whoever counted it: a counter that is lower than it was has begun again."""
+        for series, value in telling.values.items():
+            if series.kind is Kind.COUNTER and value is not None:
+                self._see(series, "", value)
+        for series, by_part in telling.parts.items():
+            if series.kind is Kind.COUNTER:
+                for part, value in by_part.items():
+                    self._see(series, part, value)
 
     def add(self, series: Series, amount: int | float) -> int | float:
         """The total of what the collector itself adds up, where the card counts nothing."""
@@ -49,6 +51,14 @@ class CardCounters:
         if drawn is None or now_s - drawn[0] > _BRIDGED_SECONDS:
             return self.add(GPU_ENERGY, 0.0)
         return self.add(GPU_ENERGY, (now_s - drawn[0]) * (drawn[1] + power_watts) / 2)
+
+    def _see(self, series: Series, part: str, value: int | float) -> None:
+        if not is_possible(series, value):
+            return
+        last = self._last.get((series, part), 0)
+        self._last[series, part] = value
+        if value < last:
+            self.resets = {**self.resets, series: self.resets.get(series, 0) + 1}
 
 
 class ByteCounter:

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Mapping
 
-from collector.nvml.probe import Probe
+from collector.nvml.probe import Probe, Round
 from domain.samples import FieldState
 
 # A field's number, and what of the card it is about where there are several: a link.
@@ -38,7 +38,7 @@ class FieldValues:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._round = probe.round
+        self._round = Round(probe)
         self._cannot: set[Field] = set()
         self._asked: dict[tuple[Field, ...], list[Field]] = {}
 
@@ -64,8 +64,7 @@ class FieldValues:
         return told
 
     def _askable(self, fields: tuple[Field, ...]) -> list[Field]:
-        if self._round != self._probe.round:
-            self._round = self._probe.round
+        if self._round.begins():
             self._cannot.clear()
             self._asked.clear()
         asked = self._asked.get(fields)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.nvml.driver import IN_USE, INVALID_ARGUMENT, CardLostError, DriverError, DriverGoneError, gpm_request
-from collector.nvml.probe import Probe
+from collector.nvml.probe import Probe, Round
 from collector.ranges import counted_ratio
 from domain.samples import FieldState
 from domain.series import (
@@ -74,7 +74,7 @@ class Gpm:
         self._taken_s = 0.0
         self.window_s = 0.0
         """How long the window of the last metrics was; 0 where there were none."""
-        self._round = probe.round
+        self._round = Round(probe)
         self._is_unsupported: bool | None = None
         self._request: Any = None
         self._rows = struct.Struct("")
@@ -85,8 +85,8 @@ class Gpm:
         Raises CardLostError, DriverGoneError.
         """
         self.window_s = 0.0
-        if self._round != self._probe.round:
-            self._round, self._is_unsupported, self._request = self._probe.round, None, None
+        if self._round.begins():
+            self._is_unsupported = self._request = None
         if self._is_unsupported is None:
             support = self._probe.ask("GpmQueryDeviceSupport")
             if isinstance(support, FieldState) and support is not FieldState.UNSUPPORTED:

@@ -1,10 +1,8 @@
 """What changes seldom and is asked for once a minute: failing memory, and what the driver wants done about a card."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from collector.nvml.probe import Probe
-from collector.nvml.values.counters import CardCounters
 from collector.nvml.values.fields import (
     RECOVERY_ACTION,
     REMAPPED_CORRECTABLE,
@@ -12,6 +10,7 @@ from collector.nvml.values.fields import (
     REMAPPED_PENDING,
     REMAPPED_UNCORRECTABLE,
     Field,
+    Told,
 )
 from collector.telling import Telling
 from domain.samples import FieldState
@@ -53,15 +52,13 @@ class Health:
         """Whether it is asked for in this second."""
         return self._probe.now_s >= self._due_s
 
-    def tell(self, telling: Telling, told: Mapping[Field, Any], counters: CardCounters) -> None:
+    def tell(self, telling: Telling, told: Told) -> None:
         """What is due, of `FIELDS` that were asked for. Raises CardLostError, DriverGoneError."""
         self._due_s = self._probe.now_s + _MINUTE_SECONDS
         health = Telling()
         for series, kind in _ECC.items():
             errors = self._probe.ask("DeviceGetTotalEccErrors", kind, _AGGREGATE, of=kind)
             health.tell(series, errors)
-            if not isinstance(errors, FieldState):
-                counters.see(series, errors)
         causes = {"correctable": told[REMAPPED_CORRECTABLE], "uncorrectable": told[REMAPPED_UNCORRECTABLE]}
         health.tell_parts(GPU_REMAPPED_ROWS, causes)
         health.tell(GPU_ROW_REMAP_PENDING, told[REMAPPED_PENDING])

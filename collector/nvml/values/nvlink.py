@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.nvml.driver import INVALID_ARGUMENT, CardLostError, Driver, DriverError
-from collector.nvml.probe import Probe
+from collector.nvml.probe import Probe, Round
 from collector.nvml.values.counters import CardCounters
 from collector.nvml.values.fields import (
     NVLINK_RECEIVED_BYTES,
@@ -12,6 +12,7 @@ from collector.nvml.values.fields import (
     NVLINK_TRANSMITTED_BYTES,
     NVLINK_TRANSMITTED_KIB,
     Field,
+    Told,
 )
 from collector.nvml.values.gpm import NVLINK_RECEIVED_RATE, NVLINK_TRANSMITTED_RATE, Metrics
 from collector.telling import Telling
@@ -37,7 +38,7 @@ class NvLinks:
     def __init__(self, probe: Probe, counters: CardCounters) -> None:
         self._probe = probe
         self._counters = counters
-        self._round = -1
+        self._round = Round(probe)
         self._links: tuple[int, ...] = ()
         self.fields: tuple[Field, ...] = ()
         """What `tell` needs to be asked for."""
@@ -47,9 +48,9 @@ class NvLinks:
 
         Raises CardLostError, DriverGoneError.
         """
-        if not self._links and self._round == self._probe.round:
+        begins = self._round.begins()
+        if not self._links and not begins:
             return
-        self._round = self._probe.round
         links = active_links(self._probe.driver, self._probe.handle)
         if links != self._links:
             self._links = links
@@ -57,7 +58,7 @@ class NvLinks:
                 (field, link) for kib, bytes_, _ in _DIRECTIONS.values() for field in (kib, bytes_) for link in links
             )
 
-    def tell(self, telling: Telling, told: Mapping[Field, Any], metrics: Metrics, window_s: float) -> None:
+    def tell(self, telling: Telling, told: Told, metrics: Metrics, window_s: float) -> None:
         """The bytes by link; where the driver knows only their rate, those of all together since it was first asked.
 
         A card without a link that is up has no such series, and `missing` says UNSUPPORTED.
@@ -76,8 +77,6 @@ class NvLinks:
             telling.tell_parts(series, by_link or {_ALL_LINKS: FieldState.UNSUPPORTED}, times=unit)
             if series in telling.parts:
                 telling.bases[series] = basis
-                for link, value in telling.parts[series].items():
-                    self._counters.see(series, value, link)
 
 
 def active_links(driver: Driver, handle: Any) -> tuple[int, ...]:

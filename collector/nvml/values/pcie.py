@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from collector.nvml.values import fields, gpm
 from collector.nvml.values.counters import ByteCounter, CardCounters
-from collector.nvml.values.fields import Field
+from collector.nvml.values.fields import Field, Told
 from collector.nvml.values.gpm import Metrics
 from collector.telling import Telling
 from domain.samples import Basis, FieldState
@@ -41,17 +41,14 @@ class Pcie:
         self._counters = counters
         self._counted: Mapping[Series, ByteCounter] = {series: ByteCounter() for series in _WAYS}
 
-    def tell(self, telling: Telling, told: Mapping[Field, Any], metrics: Metrics, window_s: float) -> None:
+    def tell(self, telling: Telling, told: Told, metrics: Metrics, window_s: float) -> None:
         """Both directions: the first way that the card supports, whether it works in this second or not."""
         for series, ways in _WAYS.items():
             count, field = metrics[ways.bytes_metric], told[ways.field]
             rate = metrics[ways.rate_metric]
             bytes_ = rate if isinstance(rate, FieldState) else rate * MIB * window_s
             if count is not FieldState.UNSUPPORTED:
-                if not isinstance(count, FieldState):
-                    count = int(count)
-                    self._counters.see(series, count)
-                telling.tell(series, count, basis=_GPM)
+                telling.tell(series, count if isinstance(count, FieldState) else int(count), basis=_GPM)
             elif field is not FieldState.UNSUPPORTED:
                 self._tell_field(telling, series, field, None if isinstance(bytes_, FieldState) else bytes_)
             elif isinstance(bytes_, FieldState):

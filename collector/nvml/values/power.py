@@ -1,11 +1,8 @@
 """What a card draws: its power, with what that number means on this card, and the energy in all."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from collector.nvml.probe import Probe
+from collector.nvml.probe import Probe, Round
 from collector.nvml.values.counters import CardCounters
-from collector.nvml.values.fields import POWER_AVERAGE, POWER_INSTANT, Field
+from collector.nvml.values.fields import POWER_AVERAGE, POWER_INSTANT, Field, Told
 from collector.ranges import is_possible
 from collector.telling import Telling
 from domain.samples import Basis, FieldState
@@ -27,17 +24,16 @@ class Power:
         self._probe = probe
         self._counters = counters
         self._usage_basis: Basis | None = None
-        self._round = -1
+        self._round = Round(probe)
         self.limit_watts: float | None = None
         """What the card may draw; None where it does not say. Looked at every ten minutes."""
 
-    def tell(self, telling: Telling, told: Mapping[Field, Any]) -> None:
+    def tell(self, telling: Telling, told: Told) -> None:
         """Power, and energy from the card's own counter or, where it has none, from its power.
 
         Power is never derived from energy, whose counter moves in steps. Raises CardLostError, DriverGoneError.
         """
-        if self._round != self._probe.round:
-            self._round = self._probe.round
+        if self._round.begins():
             limit = self._probe.ask("DeviceGetEnforcedPowerLimit")
             self.limit_watts = None if isinstance(limit, FieldState) else limit / _MILLI
         self._tell_power(telling, told)
@@ -48,10 +44,8 @@ class Power:
             self._tell_energy_by_power(telling)
             return
         telling.tell(GPU_ENERGY, energy, per=_MILLI, basis=_COUNTED)
-        if not isinstance(energy, FieldState):
-            self._counters.see(GPU_ENERGY, energy / _MILLI)
 
-    def _tell_power(self, telling: Telling, told: Mapping[Field, Any]) -> None:
+    def _tell_power(self, telling: Telling, told: Told) -> None:
         average = told[POWER_AVERAGE]
         if average is not FieldState.UNSUPPORTED:
             telling.tell(GPU_POWER, average, per=_MILLI, basis=_AVERAGE)

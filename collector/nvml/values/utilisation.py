@@ -48,7 +48,6 @@ class Utilisation:
         if is_busy and self._probe.now_s < self._initialised_at_s and self._is_scrubbing():
             for series in self._buffers:
                 telling.tell(series, FieldState.NOT_READY)
-                telling.bases.pop(series, None)
 
     def _is_scrubbing(self) -> bool:
         """Whether it may be the driver that is at work: it scrubs memory that has ECC, and no process is there.

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from collector.nvml.probe import Probe
+from collector.nvml.probe import Probe, Round
 from collector.nvml.stamp_clock import StampClock
 from collector.telling import Telling
 from domain.samples import FieldState
@@ -20,15 +20,14 @@ class Vgpus:
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
-        self._round = -1
+        self._round = Round(probe)
         self._is_host = False
         self._uuids: dict[int, str] = {}
         self._last_seen_us = 0
 
     def tell(self, telling: Telling) -> None:
         """Busy ratio and memory of each; nothing of a card that is not cut. Raises CardLostError, DriverGoneError."""
-        if self._round != self._probe.round:
-            self._round = self._probe.round
+        if self._round.begins():
             self._is_host = self._probe.ask("DeviceGetVirtualizationMode") == _HOST_OF_VGPUS
         if not self._is_host:
             return

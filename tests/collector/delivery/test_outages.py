@@ -2,6 +2,8 @@
 
 import re
 import signal
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,18 +13,20 @@ from collector.delivery.queue import BatchQueue
 from collector.process import queue_path
 from collector.simulation.world_file import WorldFile, load_world
 from domain.series import GPU_MEMORY_USED, GPU_UP
-from tests.collector.collecting import Start
+from tests.collector.collecting import collectors
 from tests.collector.doors import proxy
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 from tests.collector.running import collecting, seconds_of_card
 from tests.collector.seconds import SIZE
 from tests.collector.sent import marks_of, put_samples, samples_of_card
-from tests.collector.stores import OwnStore
+from tests.collector.stores import OwnStore, own_store
+from tests.side_by_side import side_by_side
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
 NODE = "sim-4090-a"
 IMPORT = "/api/v1/import"
+CARD = "node-1"
 BACKLOG = 3_000
 
 
@@ -40,56 +44,73 @@ def _assert_all_there(url: str, uuid: str, queue: BatchQueue, start_s: int) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+@side_by_side
 def test_a_store_that_is_down_for_a_minute_misses_nothing(
-    queue: BatchQueue, own_store: OwnStore, unique_node: str, *, killed: bool, is_soak: bool
+    folder: Path, victoriametrics_binary: Path, *, is_soak: bool
 ) -> None:
-    """60 s (`make test`: 2 s), while the collector samples on; nor does one that lost what it had taken last."""
-    began_s = now_s()
-    with collecting(unique_node, queue, own_store.url):
-        wait_until(lambda: (queue.complete_until_s or 0) > began_s + 2)
-        (own_store.kill if killed else own_store.child.stop)()
-        down_s = now_s()
-        wait_until(lambda: len(queue) > 0)
-        CLOCK.sleep_s(60 if is_soak else 2)
-        assert (queue.complete_until_s or 0) <= down_s + 1
-        own_store.start()
-        wait_until(lambda: (queue.complete_until_s or 0) > now_s() - 2)
-    _assert_all_there(own_store.url, unique_node, queue, began_s)
+    """60 s (`make test`: 2 s), while the collector samples on."""
+    _down_for_a_minute(folder, victoriametrics_binary, lambda store: store.child.stop(), is_soak=is_soak)
 
 
+@pytest.mark.long
+@side_by_side
+def test_a_store_that_is_killed_and_down_for_a_minute_misses_nothing(
+    folder: Path, victoriametrics_binary: Path, *, is_soak: bool
+) -> None:
+    """Nor does one that lost what it had taken last."""
+    _down_for_a_minute(folder, victoriametrics_binary, OwnStore.kill, is_soak=is_soak)
+
+
+def _down_for_a_minute(folder: Path, binary: Path, end: Callable[[OwnStore], object], *, is_soak: bool) -> None:
+    with own_store(binary, folder) as store, closing(BatchQueue(folder / "queue.db", SIZE)) as queue:
+        began_s = now_s()
+        with collecting(CARD, queue, store.url):
+            wait_until(lambda: (queue.complete_until_s or 0) > began_s + 2)
+            end(store)
+            down_s = now_s()
+            wait_until(lambda: len(queue) > 0)
+            CLOCK.sleep_s(60 if is_soak else 2)
+            assert (queue.complete_until_s or 0) <= down_s + 1
+            store.start()
+            wait_until(lambda: (queue.complete_until_s or 0) > now_s() - 2)
+        _assert_all_there(store.url, CARD, queue, began_s)
+
+
+@side_by_side
 def test_a_disk_that_takes_nothing_while_the_store_is_away_costs_no_second_of_the_last_minute(
-    queue: BatchQueue, own_store: OwnStore, unique_node: str
+    folder: Path, victoriametrics_binary: Path
 ) -> None:
     """What waits in memory is delivered from there, and written down when the disk takes something again."""
-    began_s = now_s()
-    own_store.child.stop()
-    with collecting(unique_node, queue, own_store.url):
-        wait_until(lambda: len(queue) >= 2)
-        queue._file.execute("PRAGMA query_only = 1")
-        full_s = now_s()
-        wait_until(lambda: now_s() > full_s + 2)
-        assert queue._file._is_failing
-        own_store.start()
-        wait_until(lambda: (queue.complete_until_s or 0) > full_s + 2)
-        queue._file.execute("PRAGMA query_only = 0")
-        wait_until(lambda: not queue._file._is_failing)
-    assert queue.holes == 0
-    _assert_all_there(own_store.url, unique_node, queue, began_s)
+    with own_store(victoriametrics_binary, folder) as store, closing(BatchQueue(folder / "queue.db", SIZE)) as queue:
+        began_s = now_s()
+        store.child.stop()
+        with collecting(CARD, queue, store.url):
+            wait_until(lambda: len(queue) >= 2)
+            queue._file.execute("PRAGMA query_only = 1")
+            full_s = now_s()
+            wait_until(lambda: now_s() > full_s + 2)
+            assert queue._file._is_failing
+            store.start()
+            wait_until(lambda: (queue.complete_until_s or 0) > full_s + 2)
+            queue._file.execute("PRAGMA query_only = 0")
+            wait_until(lambda: not queue._file._is_failing)
+        assert queue.holes == 0
+        _assert_all_there(store.url, CARD, queue, began_s)
 
 
+@side_by_side
 def test_a_collector_that_is_killed_between_read_and_send_and_again_amid_the_replay_loses_nothing(
-    start: Start, tmp_path: Path, own_store: OwnStore
+    folder: Path, victoriametrics_binary: Path
 ) -> None:
     """O4: kill -9, twice. Nothing is vouched for that is not there, and the mark does not go back."""
-    WorldFile.create(tmp_path / "world.jsonl", uuid4().int % 2**31, CLOCK)
-    data = queue_path(tmp_path / "data", NODE)
+    WorldFile.create(folder / "world.jsonl", uuid4().int % 2**31, CLOCK)
+    data = queue_path(folder / "data", NODE)
     first_s = now_s() - BACKLOG - 5
     queue = BatchQueue(data, SIZE)
     put_samples(queue, NODE, range(first_s, first_s + BACKLOG))
     queue.close()
-    uuid = load_world(tmp_path / "world.jsonl").fleet.nodes[NODE][0].device.uuid
-    arguments = ("--source", "simulator", "--world", str(tmp_path / "world.jsonl"), "--node", NODE)
+    uuid = load_world(folder / "world.jsonl").fleet.nodes[NODE][0].device.uuid
+    arguments = ("--source", "simulator", "--world", str(folder / "world.jsonl"), "--node", NODE)
     requests: list[int] = []
 
     def shut(path: str, _body: bytes) -> tuple[int, dict[str, str]] | None:
@@ -100,38 +121,42 @@ def test_a_collector_that_is_killed_between_read_and_send_and_again_amid_the_rep
             requests.append(body.count(b"GPU-1"))
             CLOCK.sleep_s(0.7)
 
-    with proxy(own_store.url) as door:
+    with (
+        own_store(victoriametrics_binary, folder) as store,
+        proxy(store.url) as door,
+        collectors(folder, door.url) as start,
+    ):
         door.answers = shut
-        process = start(*arguments, url=door.url)
+        process = start(*arguments)
         wait_until(lambda: _has_sampled(data, 3))
         process.kill()
         process.wait()
         door.answers = slow
-        process = start(*arguments, url=door.url)
+        process = start(*arguments)
         wait_until(lambda: sum(requests) > 0)
         process.kill()
         process.wait()
-        vouched_s = max(marks_of(own_store.url, NODE, range(first_s, now_s() + 1)).values(), default=0)
+        vouched_s = max(marks_of(store.url, NODE, range(first_s, now_s() + 1)).values(), default=0)
         assert vouched_s < first_s + BACKLOG, "it was in the middle of it"
-        assert set(_backlog_in(own_store.url, first_s)) >= set(range(first_s, int(vouched_s)))
+        assert set(_backlog_in(store.url, first_s)) >= set(range(first_s, int(vouched_s)))
         door.answers = lambda _path, _body: None
-        process = start(*arguments, url=door.url)
-        wait_until(lambda: len(_backlog_in(own_store.url, first_s)) == BACKLOG)
+        process = start(*arguments)
+        wait_until(lambda: len(_backlog_in(store.url, first_s)) == BACKLOG)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
 
-    queue = BatchQueue(data, SIZE)
-    until_s, holes = queue.complete_until_s, queue.holes
-    assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
-    queue.close()
-    assert until_s is not None
-    sampled = samples_of_card(own_store.url, uuid, first_s)
-    up = sampled.filter(sampled["series"] == GPU_UP.name)
-    assert set(up["value"]) == {1}
-    assert BACKLOG + up.height + holes == until_s - first_s
-    marks = list(marks_of(own_store.url, NODE, range(first_s, now_s() + 1)).values())
-    assert marks == sorted(marks)
-    assert marks[-1] == until_s
+        queue = BatchQueue(data, SIZE)
+        until_s, holes = queue.complete_until_s, queue.holes
+        assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
+        queue.close()
+        assert until_s is not None
+        sampled = samples_of_card(store.url, uuid, first_s)
+        up = sampled.filter(sampled["series"] == GPU_UP.name)
+        assert set(up["value"]) == {1}
+        assert BACKLOG + up.height + holes == until_s - first_s
+        marks = list(marks_of(store.url, NODE, range(first_s, now_s() + 1)).values())
+        assert marks == sorted(marks)
+        assert marks[-1] == until_s
 
 
 def _has_sampled(path: Path, seconds: int) -> bool:

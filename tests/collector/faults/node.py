@@ -1,5 +1,6 @@
 """A node under test: real `gputab collect`, a fake driver with a known truth, a store, and a door before it."""
 
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,7 @@ from tests.collector.collecting import Process, Start, collectors
 from tests.collector.doors import Proxy, proxy
 from tests.collector.patience import PATIENCE_S, now_s, wait_until
 from tests.collector.stores import OwnStore
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.truth import SECOND_US, GroundTruth, Work
 from tests.fakes.shifted_clock import ShiftedClock
 from victoriametrics.push import Pusher
@@ -127,13 +128,14 @@ class Node:
 
 
 @contextmanager
-def running_node(folder: Path, store: OwnStore, name: str = "box-1") -> Iterator[Node]:
-    """A node, with a folder of its own, whose collector has not begun."""
+def running_node(folder: Path, library: Path, store: OwnStore, name: str = "box-1") -> Iterator[Node]:
+    """A node, with a folder of its own and that library of the fake driver, whose collector has not begun."""
     with ExitStack() as stack:
         door = stack.enter_context(proxy(store.url))
         clock = ShiftedClock(folder)
         stack.callback(clock.close)
-        node = Node(name, folder, store, door, FakeDriver(build(folder)), clock)
+        # A copy, since a library that is loaded has one world.
+        node = Node(name, folder, store, door, FakeDriver(Path(shutil.copy(library, folder))), clock)
         node.start_collector = stack.enter_context(collectors(folder, door.url))
         stack.callback(node.driver.clear_faults)
         yield node

@@ -17,7 +17,8 @@ from tests.collector.faults.evidence import Evidence, true_card
 from tests.collector.faults.node import Node, running_node
 from tests.collector.faults.schedule import door_resets, store_killed, store_stopped
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
-from tests.collector.stores import OwnStore
+from tests.collector.stores import own_store
+from tests.side_by_side import side_by_side
 
 IMPORT = "/api/v1/import"
 
@@ -37,12 +38,13 @@ def _answer_imports(node: Node, status: int | None) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.xdist_group("store faults")
-def test_whatever_the_store_does_no_second_is_missing(tmp_path: Path, own_store: OwnStore, *, is_soak: bool) -> None:
+@side_by_side
+def test_whatever_the_store_does_no_second_is_missing(
+    folder: Path, nvml_library: Path, victoriametrics_binary: Path, *, is_soak: bool
+) -> None:
     """It answers 400, 429 and 503, resets connections, hangs for 60 s, is down for 60 s and back (in a slice: 3 s)."""
     short_s, long_s = (15, 60) if is_soak else (1.5, 3)
-    with running_node(tmp_path, own_store) as node:
+    with own_store(victoriametrics_binary, folder) as store, running_node(folder, nvml_library, store) as node:
         began_s = _begin(node, 300)
         for status in (400, 429, 503):
             _answer_imports(node, status)
@@ -61,14 +63,13 @@ def test_whatever_the_store_does_no_second_is_missing(tmp_path: Path, own_store:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.xdist_group("card faults")
+@side_by_side
 def test_a_card_that_hangs_and_one_that_is_lost_cost_the_others_nothing_and_a_new_driver_is_followed(
-    tmp_path: Path, own_store: OwnStore, *, is_soak: bool
+    folder: Path, nvml_library: Path, victoriametrics_binary: Path, *, is_soak: bool
 ) -> None:
     """L1, L2, L4: a call hangs for 60 s (in a slice: 6 s), meanwhile a card is lost; then the driver is another."""
     seconds = 60 if is_soak else 6
-    with running_node(tmp_path, own_store) as node:
+    with own_store(victoriametrics_binary, folder) as store, running_node(folder, nvml_library, store) as node:
         began_s = _begin(node, seconds)
         hanging, lost, *others = node.uuids
         fault = node.driver.fault(0, "nvmlDeviceGetMemoryInfo_v2", hanging, hang=True)
@@ -107,15 +108,18 @@ def _is_up(node: Node, uuids: set[str]) -> bool:
     return uuids <= set(frame.filter(frame["value"] == 1)["gpu_uuid"])
 
 
-@pytest.mark.xdist_group("clock faults")
-def test_a_clock_that_is_set_is_followed_once_it_is_believed(tmp_path: Path, own_store: OwnStore) -> None:
+@side_by_side
+def test_a_clock_that_is_set_is_followed_once_it_is_believed(
+    folder: Path, nvml_library: Path, victoriametrics_binary: Path
+) -> None:
     """O5: five seconds back on one node, thirty ahead on another, for good; no second is stamped twice."""
     steps = {"back": -5, "ahead": 30}
     with ExitStack() as stack:
+        store = stack.enter_context(own_store(victoriametrics_binary, folder))
         nodes = {}
         for name in steps:
-            (tmp_path / name).mkdir()
-            nodes[name] = stack.enter_context(running_node(tmp_path / name, own_store, name))
+            (folder / name).mkdir()
+            nodes[name] = stack.enter_context(running_node(folder / name, nvml_library, store, name))
         began_s = {name: _begin(node, 60) for name, node in nodes.items()}
         for name, node in nodes.items():
             node.clock.set(steps[name])
@@ -132,10 +136,12 @@ def test_a_clock_that_is_set_is_followed_once_it_is_believed(tmp_path: Path, own
     assert 38 <= evidence["ahead"].holes < 70
 
 
-@pytest.mark.xdist_group("clock faults")
-def test_two_collectors_of_a_node_are_as_good_as_one(tmp_path: Path, own_store: OwnStore) -> None:
+@side_by_side
+def test_two_collectors_of_a_node_are_as_good_as_one(
+    folder: Path, nvml_library: Path, victoriametrics_binary: Path
+) -> None:
     """Each second is there once; while one is killed, the other's seconds are all there are."""
-    with running_node(tmp_path, own_store) as node:
+    with own_store(victoriametrics_binary, folder) as store, running_node(folder, nvml_library, store) as node:
         began_s = _begin(node, 60)
         other = node.start("other")
         CLOCK.sleep_s(2)
@@ -159,21 +165,20 @@ def test_two_collectors_of_a_node_are_as_good_as_one(tmp_path: Path, own_store: 
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
-@pytest.mark.xdist_group("store faults")
+@side_by_side
 def test_a_full_disk_costs_what_the_last_minute_does_not_hold(
-    tmp_path: Path, own_store: OwnStore, *, is_soak: bool
+    folder: Path, nvml_library: Path, victoriametrics_binary: Path, *, is_soak: bool
 ) -> None:
     """Neither queue nor log can grow, while the store is away; then `kill -9` (in soak: full for 90 s)."""
     seconds = 90 if is_soak else 4
-    with running_node(tmp_path, own_store) as node:
+    with own_store(victoriametrics_binary, folder) as store, running_node(folder, nvml_library, store) as node:
         began_s = _begin(node, seconds)
         assert node.collector is not None
         journal = node.queue_path().with_name(f"{node.queue_path().name}-wal")
         _answer_imports(node, 503)
         wait_until(lambda: "store_unavailable" in node.log())
         # What has a size already is above it, but for the log, which gets not one byte more.
-        limit = (tmp_path / "log-0").stat().st_size
+        limit = (folder / "log-0").stat().st_size
         assert limit < journal.stat().st_size
         resource.prlimit(node.collector.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         size = journal.stat().st_size

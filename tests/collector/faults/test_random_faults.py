@@ -12,22 +12,22 @@ from tests.collector.faults.evidence import Evidence
 from tests.collector.faults.node import running_node
 from tests.collector.faults.schedule import Struck, strike
 from tests.collector.patience import now_s
-from tests.collector.stores import OwnStore
+from tests.collector.stores import own_store
+from tests.side_by_side import side_by_side
 
 # As long after a fault as a card may need to be read again: an earlier call has to come back, a driver to be opened.
 _AFTER_SECONDS = 15
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1_200)
-@pytest.mark.xdist_group("faults")
+@side_by_side
 def test_whatever_strikes_no_second_is_lost_doubled_or_made_up(
-    tmp_path: Path, own_store: OwnStore, *, is_soak: bool
+    folder: Path, nvml_library: Path, victoriametrics_binary: Path, *, is_soak: bool
 ) -> None:
     seed = secrets.randbelow(10**6) if is_soak else 1
     seconds = 600 if is_soak else 60
     began_s = now_s()
-    with running_node(tmp_path, own_store) as node:
+    with own_store(victoriametrics_binary, folder) as store, running_node(folder, nvml_library, store) as node:
         node.work(range(began_s - 40, began_s + seconds + 180))
         node.begin()
         struck = strike(node, seed, seconds)

@@ -15,6 +15,7 @@ from domain.series import (
     GPU_MEMORY_USED,
     GPU_POWER,
     GPU_TEMPERATURE,
+    GPU_THROTTLE,
     Series,
 )
 from domain.units import MIB
@@ -118,6 +119,18 @@ def test_what_no_card_can_say_is_left_out_and_told_by_its_line() -> None:
         RefusedRow(8, "gpu_memory_used_bytes 9437184: more than the card's 8388608"),
         RefusedRow(9, "gpu_power_watts 1000000.0: no card can have it"),
         RefusedRow(12, "3 cells"),
+    )
+
+
+def test_a_part_that_no_card_can_have_costs_itself_only() -> None:
+    parts = {GPU_THROTTLE: {"thermal": Fraction(10**12), "sw_power_cap": Fraction(1)}}
+
+    samples = _samples(LogRow(7, 1, LogCard("0"), {}, parts))
+
+    ((told, value),) = next(samples.rows(lambda _: None)).values.items()
+    assert (told.name, value) == (GPU_THROTTLE.name, 1.0)
+    assert samples.refused == (
+        RefusedRow(7, "gpu_throttle_seconds_total 1000000000000.0 of 'thermal': no card can have it"),
     )
 
 

@@ -17,10 +17,12 @@ from domain.errors import ConflictError, InputError, UnavailableError
 from domain.series import (
     COLLECTOR_COMPLETE_UNTIL,
     GPU_BUSY,
+    GPU_CLOCK_EVENT,
     GPU_ENERGY,
     GPU_INFO,
     GPU_LAST_XID,
     GPU_MEMORY_USED,
+    GPU_THROTTLE,
     Series,
 )
 from domain.units import MIB
@@ -58,7 +60,10 @@ class Replay:
             LogRow(line, round((START_S + after_s) * SECOND_US), card, values)
             for line, (after_s, values) in enumerate(rows, start=1)
         )
-        log = LogSamples(Path("log"), Log(found, ()), CardNames(self.node))
+        return self.log(*found, hold_s=hold_s)
+
+    def log(self, *rows: LogRow, hold_s: int | None = None) -> ImportReport:
+        log = LogSamples(Path("log"), Log(rows, ()), CardNames(self.node))
         return replay(log, self.pusher, self.clock, self.stored, self._check, hold_s=hold_s)
 
 
@@ -85,6 +90,32 @@ def test_finer_steps_are_merged_and_counted(do_replay: Replay, reader: Reader) -
     assert stored(reader, node, GPU_MEMORY_USED, START_S) == {START_S: 30, START_S + 1: 20}
     assert stored(reader, node, GPU_ENERGY, START_S) == {START_S: 9, START_S + 1: 19}
     assert stored(reader, node, GPU_LAST_XID, START_S) == {START_S: 9, START_S + 1: 19}
+
+
+def test_what_a_card_has_several_of_is_stored_by_part(do_replay: Replay, reader: Reader) -> None:
+    """Each part has seconds of its own: one that a reading does not tell is not the others'."""
+    parts: list[dict[Series, Mapping[str, int | Fraction]]] = [
+        {GPU_THROTTLE: {"thermal": Fraction(tenth, 2), "sw_power_cap": Fraction(1)}, GPU_CLOCK_EVENT: {"gpu_idle": 1}}
+        for tenth in range(4)
+    ]
+    del parts[3][GPU_CLOCK_EVENT]
+    half_seconds = [
+        LogRow(number, (2 * START_S + number) * SECOND_US // 2, LogCard("0"), {GPU_MEMORY_USED: 1}, each)
+        for number, each in enumerate(parts)
+    ]
+
+    done = do_replay.log(*half_seconds)
+
+    assert (done.rows, done.samples) == (4, 8)
+    frame = reader.export(Selector((GPU_THROTTLE,), {"node": do_replay.node}), START_S, START_S + 10).frame
+    assert sorted(frame.select("reason", "second_s", "value").iter_rows()) == [
+        ("sw_power_cap", START_S, 1),
+        ("sw_power_cap", START_S + 1, 1),
+        ("thermal", START_S, 0.5),
+        ("thermal", START_S + 1, 1.5),
+    ]
+    assert stored(reader, do_replay.node, GPU_CLOCK_EVENT, START_S) == {START_S: 1, START_S + 1: 1}
+    assert do_replay.log(*half_seconds) == done, "twice changes nothing"
 
 
 def test_coarser_steps_are_held_for_the_median_step(do_replay: Replay, reader: Reader) -> None:

@@ -15,7 +15,6 @@ from domain.clock import MICROSECONDS
 from domain.errors import InputError
 from domain.series import GPU_BUSY, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY, Series
 
-DEVICE = Identity("n", "g", "", "")
 HEADER = "time,node,gpu_uuid,owner,gpu_memory_used_bytes,gpu_owner_memory_bytes"
 Values = dict[Series, int | float]
 

@@ -1,5 +1,6 @@
 """Saved pages of dcgm-exporter as a log: where a page ends, and when it was."""
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,15 @@ import pytest
 from collector.logs.log import Log, LogCard, LogOptions, RefusedRow
 from collector.logs.open_log import open_log
 from domain.errors import InputError
-from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, GPU_TEMPERATURE
+from domain.series import (
+    GPU_BUSY,
+    GPU_GR_ACTIVE,
+    GPU_MEMORY_TOTAL,
+    GPU_MEMORY_USED,
+    GPU_REMAPPED_ROWS,
+    GPU_TEMPERATURE,
+    GPU_THROTTLE,
+)
 from domain.units import MIB
 from tests.collector.dcgm_pages import REAL_PAGES, line, page, read_page
 
@@ -104,6 +113,14 @@ def test_times_in_the_lines_are_used_and_need_no_option(tmp_path: Path) -> None:
         assert [row.values[GPU_MEMORY_USED] for row in log.rows] == [5_120 * MIB, 6_000 * MIB]
         assert log.rows[0].values[GPU_MEMORY_TOTAL] == 15_358 * MIB, "parts of one time are one total"
         assert log.notes == ()
+
+
+def test_what_a_card_has_several_of_is_read_by_part(tmp_path: Path) -> None:
+    text = page("GPU-1", DCGM_FI_DEV_POWER_VIOLATION=2_500_000_000, DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS=3)
+
+    (row,) = _open(tmp_path, text, LogOptions(start_us=START_US)).rows
+
+    assert row.parts == {GPU_THROTTLE: {"sw_power_cap": Fraction(5, 2)}, GPU_REMAPPED_ROWS: {"correctable": 3}}
 
 
 def test_options_that_did_not_count_are_told(tmp_path: Path) -> None:

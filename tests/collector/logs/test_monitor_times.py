@@ -11,9 +11,7 @@ from collector.logs.log import Log
 from collector.logs.monitor_times import snapshots
 from domain.errors import InputError
 from tests.collector.logs.conftest import ReadLog
-from tests.collector.logs.monitor_logs import rows
-
-SECOND_US = 1_000_000
+from tests.collector.logs.monitor_logs import SECOND_US, rows
 
 
 def at(text: str) -> int:

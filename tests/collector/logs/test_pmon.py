@@ -7,11 +7,8 @@ from collector.logs.open_log import open_log
 from domain.errors import InputError
 from domain.series import GPU_UP
 from tests.collector.logs.conftest import ReadLog
-from tests.collector.logs.monitor_logs import REAL_PMON, rows
+from tests.collector.logs.monitor_logs import REAL_PMON, SAID, SECOND_US, START_US, rows
 
-START_US = 1_790_000_000_000_000
-SECOND_US = 1_000_000
-SAID = {"start_us": START_US, "step_us": SECOND_US}
 NAMES = ("gpu", "pid", "type", "sm", "mem", "enc", "dec", "jpg", "ofa", "fb", "ccpm", "command")
 DATED = ("date", "time", *NAMES)
 NOON = (20260816, "12:00:00")

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collector.node_state import NodeState
+from collector.nvml.driver_life import DriverStatus
 from collector.nvml.source import NvmlSource
 from collector.quiesce import QuiesceDesk
 from domain.errors import UnavailableError
@@ -30,7 +31,12 @@ class LiveSource:
 
     def look(self) -> None:
         """Let the look of every 5 s be now."""
-        self.source._look_soon.set()
+        self.source._watch.look_soon()
+
+    @property
+    def status(self) -> DriverStatus:
+        """What the driver is to it now."""
+        return self.source._life.status()
 
     def card(self, uuid: str) -> DeviceReading:
         """What the card itself says now."""

@@ -24,9 +24,9 @@ def test_a_driver_that_hangs_where_it_is_let_go_of_does_not_keep_the_process(
     source.close()
     assert CLOCK.monotonic_s() - began_s < 10
     assert fault.waiting == 1
-    assert source.driver_status().is_released is False
+    assert source._life.status().is_released is False
     fault.take_back()
-    wait_until(lambda: source.driver_status().is_released)
+    wait_until(lambda: source._life.status().is_released)
 
 
 def test_a_driver_that_is_being_closed_is_not_closed_twice(driver: FakeDriver, new_source: New, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_driver_that_is_being_closed_is_not_closed_twice(driver: FakeDriver, n
         live.source.close()
         assert fault.calls == 1
         fault.take_back()
-        wait_until(lambda: live.source.driver_status().is_released)
+        wait_until(lambda: live.status.is_released)
     assert driver.opened().inits == 0
 
 

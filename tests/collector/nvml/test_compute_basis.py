@@ -12,6 +12,7 @@ from tests.collector.nvml.value_rig import ValueRig, state_of
 
 H100 = "NVIDIA H100 80GB HBM3"
 BUSY, SM_ACTIVE, INSTANCES = (Basis("nvml", basis) for basis in ("busy", "sm_active", "instances"))
+WATCHED = Basis("dcgm_engine", "watched")
 
 
 def _told(sm_active: float | FieldState, busy: float = 1.0) -> Telling:
@@ -50,6 +51,27 @@ def test_what_is_missing_for_a_moment_is_waited_for(state: FieldState) -> None:
     telling = _told(0.3)
     basis.tell(telling, 111)
     assert (telling.values[GPU_COMPUTE], telling.bases[GPU_COMPUTE]) == (0.3, SM_ACTIVE)
+
+
+def test_compute_comes_from_where_that_comes_from_which_it_is_measured_by() -> None:
+    telling = Telling()
+    telling.tell(GPU_BUSY, 0.6, basis=Basis("nvml", "sampled"))
+    telling.tell(GPU_SM_ACTIVE, 0.3, basis=WATCHED)
+
+    ComputeBasis(CARD_CANDIDATES).tell(telling, 0)
+
+    assert telling.bases[GPU_COMPUTE] == Basis("dcgm_engine", "sm_active")
+
+
+def test_what_is_found_missing_after_all_has_no_basis_and_what_is_found_after_all_is_not_missing() -> None:
+    """R3: an SM-active that turns out to be suspect comes from nowhere."""
+    telling = Telling()
+    telling.tell(GPU_SM_ACTIVE, 0.0, basis=WATCHED)
+    telling.tell(GPU_SM_ACTIVE, FieldState.SUSPECT)
+    assert (telling.missing, telling.bases) == ({GPU_SM_ACTIVE: FieldState.SUSPECT}, {})
+
+    telling.tell(GPU_SM_ACTIVE, 0.5, basis=WATCHED)
+    assert (telling.missing, telling.bases) == ({}, {GPU_SM_ACTIVE: WATCHED})
 
 
 def test_profiling_that_is_stuck_is_suspect_and_busy_stands_in(values: ValueRig) -> None:

@@ -36,11 +36,11 @@ def test_a_driver_that_is_unloaded_is_survived(driver: FakeDriver, new_source: N
             assert lost.values == {GPU_UP: 0}, "no value is repeated"
             assert lost.missing[GPU_BUSY] is FieldState.LOST
             assert [device.uuid for device in live.source.inventory()] == uuids, "the expected count stays"
-            assert live.source.driver_status().state is DriverState.GONE
+            assert live.status.state is DriverState.GONE
             driver.load()
             for uuid in uuids:
                 live.wait_for(uuid, 1)
-        assert live.source.driver_status()[:2] == (DriverState.OPEN, 2)
+        assert live.status[:2] == (DriverState.OPEN, 2)
         assert [log["event"] for log in logs].count("driver_gone") == 1
         own = {(value.series, value.labels.get("state")): value.value for value in live.source.values()}
         assert own[COLLECTOR_DRIVER_STATE, "open"] == 1
@@ -67,7 +67,7 @@ def test_a_driver_of_another_version_asks_for_a_new_process_at_once(
     with living(tmp_path, new_source) as live:
         live.wait_for(uuid, 1)
         driver.exchange("610.57.04")
-        wait_until(lambda: live.source.driver_status().state is DriverState.MISMATCH)
+        wait_until(lambda: live.status.state is DriverState.MISMATCH)
         with pytest.raises(NewProcessNeededError, match="start the collector again"):
             live.source.read(uuid, now_s())
 
@@ -83,7 +83,7 @@ def test_a_process_that_starts_with_a_mismatch_waits_before_it_asks_for_another(
     driver.unload(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
     with living(tmp_path, new_source, state) as live:
         assert live.is_up(uuid) == 0
-        assert live.source.driver_status().state is DriverState.MISMATCH
+        assert live.status.state is DriverState.MISMATCH
         driver.load()
         live.wait_for(uuid, 1)
 
@@ -128,7 +128,7 @@ def test_everything_is_let_go_of_within_a_second_and_taken_up_again(
 
         began_s = CLOCK.monotonic_s()
         live.desk.signal(quiesce=True)
-        wait_until(lambda: live.source.driver_status().is_released)
+        wait_until(lambda: live.status.is_released)
         assert CLOCK.monotonic_s() - began_s < 5, "far more than the second it has on a machine at peace"
         assert driver.opened() == Open(inits=0, event_sets=0, system_event_sets=0, gpm_samples=0)
         calls = driver.calls("nvmlDeviceGetMemoryInfo_v2")
@@ -177,10 +177,10 @@ def test_a_card_that_hangs_is_named_as_what_keeps_the_driver(
         live.look()
         wait_until(lambda: fault.waiting > 0)
         live.desk.signal(quiesce=True)
-        wait_until(lambda: live.source.driver_status().state is DriverState.QUIESCED)
-        wait_until(lambda: live.source.driver_status().in_the_way == ("the inventory of card 1",))
-        assert not live.source.driver_status().is_released
+        wait_until(lambda: live.status.state is DriverState.QUIESCED)
+        wait_until(lambda: live.status.in_the_way == ("the inventory of card 1",))
+        assert not live.status.is_released
         assert live.is_up(uuids[0]) is FieldState.QUIESCED
         fault.take_back()
-        wait_until(lambda: live.source.driver_status().is_released)
+        wait_until(lambda: live.status.is_released)
     assert driver.opened().inits == 0

@@ -39,6 +39,24 @@ def test_an_instance_that_a_look_finds_changed_before_a_read_does_is_another(
     assert reading.values[GPU_SM_ACTIVE] is None, "its first window begins now"
 
 
+def test_an_instance_of_a_card_that_was_away_is_another_whoever_saw_it_first(
+    driver: FakeDriver, open_source: Open
+) -> None:
+    """M2: a look may find before any read that the card is gone, and that it is back."""
+    card = driver.card(0, H100, mig_mode=1, full_card_sms=132)
+    uuid = driver.create_instance(card, "1g.10gb")
+    driver.gpm(uuid, {2: 900})
+    source = open_source()
+    wait_until(lambda: source.read(card, now_s())[1].values.get(GPU_SM_ACTIVE) is not None)
+
+    driver.remove(card)
+    assert _generations(source) == [1], "the card is as last seen"
+    assert source.read(card, now_s())[1].values == {GPU_UP: 0}
+    driver.plug(card)
+    assert _generations(source) == [2]
+    assert source.read(card, now_s())[1].values[GPU_SM_ACTIVE] is None, "its first window begins now"
+
+
 def test_what_a_look_has_counted_a_read_that_began_before_does_not_count_again(
     driver: FakeDriver, open_source: Open
 ) -> None:

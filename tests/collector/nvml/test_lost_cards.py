@@ -115,6 +115,60 @@ def test_a_card_that_hangs_where_it_is_looked_at_keeps_no_other_from_being_found
         fault.take_back()
 
 
+@pytest.mark.parametrize("call", ["nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPersistenceMode"])
+def test_a_card_that_hangs_after_the_driver_was_loaded_again_keeps_no_other_waiting(
+    driver: FakeDriver, new_source: New, tmp_path: Path, call: str
+) -> None:
+    """L4: the others have values while it is still waited for, which is for 2 s."""
+    uuids = [driver.card(index) for index in range(8)]
+    with living(tmp_path, new_source) as live, capture_logs() as logs:
+        live.wait_for(uuids[0], 1)
+        driver.unload()
+        live.wait_for(uuids[0], 0)
+        fault = driver.fault(0, call, uuids[5], hang=True)
+        driver.load()
+        for uuid in uuids[:5] + uuids[6:]:
+            live.wait_for(uuid, 1)
+        assert fault.waiting == 1
+        assert "card_as_last_seen" not in [log["event"] for log in logs], "it is not given up yet"
+        assert live.is_up(uuids[5]) is FieldState.NOT_READY
+        fault.take_back()
+        live.wait_for(uuids[5], 1)
+
+
+def test_a_card_that_hangs_keeps_a_collector_that_knows_its_cards_from_nothing_at_its_start(
+    driver: FakeDriver, new_source: New, tmp_path: Path
+) -> None:
+    """L4: as where it becomes a new process."""
+    uuids = [driver.card(index) for index in range(8)]
+    with living(tmp_path, new_source, NodeState(tmp_path / "node.json")):
+        pass
+    fault = driver.fault(0, "nvmlDeviceGetName", uuids[0], hang=True)
+    with capture_logs() as logs, living(tmp_path, new_source, NodeState(tmp_path / "node.json")) as live:
+        for uuid in uuids[1:]:
+            live.wait_for(uuid, 1)
+        assert "card_as_last_seen" not in [log["event"] for log in logs], "it is not given up yet"
+        assert live.is_up(uuids[0]) is FieldState.NOT_READY
+        fault.take_back()
+        live.wait_for(uuids[0], 1)
+
+
+def test_a_card_that_answers_after_it_was_given_up_is_taken_up_then(
+    driver: FakeDriver, new_source: New, tmp_path: Path
+) -> None:
+    """With persistence mode off the first question to a card starts it up, which takes seconds."""
+    uuids = [driver.card(index, persistence_mode=0) for index in range(2)]
+    fault = driver.fault(0, "nvmlDeviceGetHandleByIndex_v2", uuids[1], hang=True)
+    with capture_logs() as logs, living(tmp_path, new_source) as live:
+        assert [device.uuid for device in live.source.inventory()] == uuids[:1]
+        assert "card_left_out" in [log["event"] for log in logs]
+        looks = driver.calls("nvmlDeviceGetCount_v2")
+        fault.take_back()
+        wait_until(lambda: len(live.source.inventory()) == 2)
+        assert driver.calls("nvmlDeviceGetCount_v2") == looks, "it need not be asked again, up to 5 s later"
+        live.wait_for(uuids[1], 1)
+
+
 def test_a_card_that_answers_no_question_is_mute_and_not_lost(
     driver: FakeDriver, new_source: New, tmp_path: Path
 ) -> None:

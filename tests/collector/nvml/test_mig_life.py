@@ -112,7 +112,7 @@ def test_what_was_not_watched_is_not_taken_for_the_same(driver: FakeDriver, new_
     with living(tmp_path, new_source) as live:
         wait_until(lambda: _read(live, card) == {None, uuid})
         live.desk.signal(quiesce=True)
-        wait_until(lambda: live.source.driver_status().is_released)
+        wait_until(lambda: live.status.is_released)
         live.desk.signal(quiesce=False)
         wait_until(lambda: [each.generation for each in _instances(live, card).values()] == [2])
 
@@ -128,6 +128,25 @@ def test_a_new_instance_is_read_in_the_second_after_it_was_made(
         second = driver.instance(0, 6, "3g.40gb", gi_id=2, start=4)
         assert _read(live, card) == {None, first}, "what it is has to be asked first"
         wait_until(lambda: _read(live, card) == {None, first, second})
+
+
+def test_what_is_measured_of_an_instance_goes_on_while_another_is_made_beside_it(
+    driver: FakeDriver, new_source: New, tmp_path: Path
+) -> None:
+    """M3: the tenant who stays has a value in every second."""
+    card = _mig_card(driver)
+    stays = driver.create_instance(card, "1g.10gb")
+    driver.gpm(stays, {2: 900})
+    with living(tmp_path, new_source) as live:
+        wait_until(lambda: live.source.read(card, now_s())[1].values.get(GPU_SM_ACTIVE) is not None)
+        new = driver.create_instance(card, "3g.40gb")
+        assert _read(live, card) == {None, stays}
+        wait_until(lambda: new in {each.uuid for each in _instances(live, card).values()})
+
+        CLOCK.sleep_s(0.6)
+        by_uuid = {each.mig_uuid: each for each in live.source.read(card, now_s())}
+        assert by_uuid.keys() == {None, stays, new}
+        assert by_uuid[stays].values[GPU_SM_ACTIVE] == pytest.approx(0.9, abs=0.02)
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND])

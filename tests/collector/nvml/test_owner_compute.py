@@ -19,10 +19,6 @@ from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_proc
 from tests.fakes.nvml.driver import Can, FakeDriver
 from tests.fakes.nvml.processes import ProcTree
 
-NOT_AVAILABLE = 2**64 - 1
-CONTAINER = "0123456789abcdef" * 4
-POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
-POD_SLICE = f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice"
 SECOND_US = 1_000_000
 
 

@@ -6,20 +6,11 @@ import pynvml
 import pytest
 
 from domain.samples import UNATTRIBUTED, Basis, FieldState
-from domain.series import (
-    GPU_GR_ACTIVE,
-    OWNER_COMPUTE,
-)
+from domain.series import GPU_GR_ACTIVE, OWNER_COMPUTE
 from domain.units import GIB
-from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_process
+from tests.collector.nvml.owned_card import Own, OwnedCard, compute_of, memory_of, run_process
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.processes import ProcTree
-
-NOT_AVAILABLE = 2**64 - 1
-CONTAINER = "0123456789abcdef" * 4
-POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
-POD_SLICE = f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice"
-SECOND_US = 1_000_000
 
 
 class TestInstances:
@@ -28,6 +19,17 @@ class TestInstances:
     @pytest.fixture
     def card(self, driver: FakeDriver) -> str:
         return driver.card(0, "NVIDIA H100 80GB HBM3", used=10 * GIB, mig_mode=1)
+
+    @pytest.fixture
+    def parted(self, driver: FakeDriver, proc: ProcTree, own: Own, card: str) -> tuple[OwnedCard, str, str]:
+        """The card with a GPU instance at 90 % of 16 and 32 SMs, and these two compute instances of it."""
+        small = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)
+        large = driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=32)
+        run_process(driver, proc, small, 101, "/system.slice/gputab-a.scope")
+        run_process(driver, proc, large, 102, "/system.slice/gputab-b.scope")
+        owned = own(card, small)
+        owned.gr_active = {small: 0.9}
+        return owned, small, large
 
     def test_each_instance_has_its_own_owners(self, driver: FakeDriver, proc: ProcTree, own: Own, card: str) -> None:
         """One PID on two instances is two claims; a process of no known instance is nobody's."""
@@ -52,15 +54,10 @@ class TestInstances:
         assert instances[1].missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}, "it has no performance metrics"
 
     def test_two_compute_instances_of_one_gpu_instance_share_it_by_their_sms(
-        self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
+        self, driver: FakeDriver, proc: ProcTree, parted: tuple[OwnedCard, str, str]
     ) -> None:
         """M6: 1c.3g and 2c.3g: memory of both is the GPU instance's, and its activity is split by SMs."""
-        small = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)
-        large = driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=32)
-        run_process(driver, proc, small, 101, "/system.slice/gputab-a.scope")
-        run_process(driver, proc, large, 102, "/system.slice/gputab-b.scope")
-        owned = own(card, small)
-        owned.gr_active = {small: 0.9}
+        owned, small, large = parted
 
         _, instance = owned.readings()
 
@@ -74,15 +71,10 @@ class TestInstances:
         assert instance.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}, "two owners in one compute instance"
 
     def test_compute_instances_that_are_made_anew_are_looked_up_anew(
-        self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
+        self, driver: FakeDriver, parted: tuple[OwnedCard, str, str]
     ) -> None:
         """M2, M6: their numbers come back, with other SMs."""
-        small = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)
-        large = driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=32)
-        run_process(driver, proc, small, 101, "/system.slice/gputab-a.scope")
-        run_process(driver, proc, large, 102, "/system.slice/gputab-b.scope")
-        owned = own(card, small)
-        owned.gr_active = {small: 0.9}
+        owned, small, large = parted
         owned.readings()
 
         driver.set(small, sms=32)
@@ -93,14 +85,9 @@ class TestInstances:
         assert compute_of(instance, GPU_GR_ACTIVE) == {"alloc:a": 0.6, "alloc:b": 0.3, UNATTRIBUTED: 0.0}
 
     def test_a_failure_to_tell_compute_instances_costs_compute_only(
-        self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
+        self, driver: FakeDriver, parted: tuple[OwnedCard, str, str]
     ) -> None:
-        small = driver.instance(0, 0, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)
-        large = driver.instance(0, 1, "2c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=32)
-        run_process(driver, proc, small, 101, "/system.slice/gputab-a.scope")
-        run_process(driver, proc, large, 102, "/system.slice/gputab-b.scope")
-        owned = own(card, small)
-        owned.gr_active = {small: 0.9}
+        owned, _, _ = parted
         driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetComputeInstanceId")
 
         _, instance = owned.readings()

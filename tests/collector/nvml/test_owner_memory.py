@@ -10,12 +10,7 @@ from collector.nvml.card_owners import OwnedProcess
 from collector.nvml.driver import CardLostError
 from collector.ranges import refuse_garbage
 from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState
-from domain.series import (
-    GPU_MEMORY_USED,
-    GPU_UP,
-    OWNER_COMPUTE,
-    OWNER_MEMORY,
-)
+from domain.series import GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
 from domain.units import GIB, MIB
 from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_process, told_uses
 from tests.fakes.nvml.driver import Can, FakeDriver
@@ -25,7 +20,6 @@ NOT_AVAILABLE = 2**64 - 1
 CONTAINER = "0123456789abcdef" * 4
 POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
 POD_SLICE = f"/kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice"
-SECOND_US = 1_000_000
 
 
 class TestMemory:

@@ -96,7 +96,7 @@ def test_memory_that_is_not_told_is_not_split() -> None:
     assert reading.missing == dict.fromkeys((GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE), FieldState.ERROR)
 
 
-def test_an_owners_name_comes_back_from_the_store_as_it_was(pusher: Pusher, reader: Reader) -> None:
+def test_an_owners_name_comes_back_from_the_store_as_it_was(pusher: Pusher, reader: Reader, unique_node: str) -> None:
     """R17: quotes, backslashes and whatever else root has put into a name are escaped on the way."""
     owner = read_cgroup("0::/system.slice/gputab-team\\x20\\x22a\\x22\\x5cb.scope\n").owner
     assert owner == 'alloc:team "a"\\b'
@@ -104,8 +104,8 @@ def test_an_owners_name_comes_back_from_the_store_as_it_was(pusher: Pusher, read
     second_s = now_s() - 5
     reading = DeviceOwners().told(said, [Claim(7, 40)], {7: owner}, Compute({}, FieldState.UNSUPPORTED))
 
-    pusher.send(part_runs(reading, device_labels("node-r17", reading), second_s))
+    pusher.send(part_runs(reading, device_labels(unique_node, reading), second_s))
     pusher.flush()
 
-    frame = reader.export(Selector((OWNER_MEMORY,), {"node": "node-r17"}), second_s, second_s + 1).frame
+    frame = reader.export(Selector((OWNER_MEMORY,), {"node": unique_node}), second_s, second_s + 1).frame
     assert dict(zip(frame["owner"], frame["value"], strict=True)) == {owner: 40, UNATTRIBUTED: 60}

@@ -1,7 +1,7 @@
 """What each owner uses of a device: owners always sum to the device, whatever processes claim."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.owners.split import Claim, sole_owner, split_by_sms, split_compute, split_memory
@@ -71,12 +71,13 @@ def test_what_no_process_is_told_to_have_computed_is_nobodys() -> None:
     assert split_compute(0.0, {1: 20}, {1: "alloc:a"}) == {"alloc:a": 0.0, UNATTRIBUTED: 0.0}
 
 
+@example(ratio=1.0, percents={1: 31, 2: 79, 3: 27}, owners={})
 @given(ratio=RATIOS, percents=st.dictionaries(PIDS, st.integers(0, 100)), owners=OWNERS)
 def test_compute_sums_to_the_device(ratio: float, percents: dict[int, int], owners: dict[int, str]) -> None:
     shares = split_compute(ratio, percents, owners)
 
     assert sum(shares.values()) == pytest.approx(ratio, abs=1e-9)
-    assert all(0 <= share <= 1 for share in shares.values())
+    assert all(0 <= share <= ratio for share in shares.values()), "a part is never more than the whole"
     for owner in shares.keys() - {UNATTRIBUTED}:
         told = sum(percent for pid, percent in percents.items() if owners.get(pid) == owner) / 100
         assert shares[owner] <= told + 1e-9, "nobody has more than the driver says of him"
@@ -94,6 +95,7 @@ def test_an_instances_ratio_is_split_whole_or_not_at_all(
     else:
         assert sum(shares.values()) == pytest.approx(ratio, abs=1e-9)
         assert used <= sms.keys()
+        assert all(0 <= share <= ratio for share in shares.values())
 
 
 def _is_shared(ci_id: int | None, claims: list[Claim], owners: dict[int, str]) -> bool:

@@ -1,0 +1,60 @@
+"""Owners where two sources tell of a card: they come with the memory and the busy ratio that they sum to."""
+
+from domain.samples import UNATTRIBUTED, Basis, FieldState, OwnerUse
+from domain.series import GPU_BUSY, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
+from tests.collector.dcgm.choice_seconds import ChoiceSeconds, dcgm_says, nvml_says
+
+
+def test_owners_come_with_the_memory_that_they_are_of(after: ChoiceSeconds) -> None:
+    """A sum of owners that is not the device's memory cannot be believed."""
+    mine = {"alloc:a": OwnerUse(60, None), UNATTRIBUTED: OwnerUse(40, None)}
+    nobodys = {UNATTRIBUTED: OwnerUse(96, None)}
+    nvml, dcgm = nvml_says({GPU_MEMORY_USED: 100}, owners=mine), dcgm_says({GPU_MEMORY_USED: 96}, owners=nobodys)
+
+    assert after(nvml, dcgm).owners == mine
+    assert after(None, dcgm).owners == {}, "NVML is waited for"
+    then = after(None, dcgm, 5)
+    assert (then.values[GPU_MEMORY_USED], then.owners) == (96, nobodys)
+
+
+_SHARED = {"alloc:a": OwnerUse(60, 0.5), UNATTRIBUTED: OwnerUse(40, 0.4)}
+_SPLIT = {OWNER_MEMORY: Basis("nvml", "at_least"), OWNER_COMPUTE: Basis("nvml", "process_samples")}
+
+
+def test_how_owners_were_told_is_said_too(after: ChoiceSeconds) -> None:
+    reading = after(
+        nvml_says({GPU_MEMORY_USED: 100, GPU_BUSY: 0.9}, owners=_SHARED, bases=_SPLIT), dcgm_says({GPU_BUSY: 0.8})
+    )
+
+    assert reading.owners == _SHARED
+    assert {series: reading.bases[series] for series in _SPLIT} == _SPLIT
+    assert not {OWNER_MEMORY, OWNER_COMPUTE} & reading.missing.keys()
+
+
+def test_why_owners_are_missing_is_said_too(after: ChoiceSeconds) -> None:
+    """A13: DCGM's "all is nobody's" does not stand in their place."""
+    state = FieldState.ATTRIBUTION_UNAVAILABLE
+    nvml = nvml_says({GPU_MEMORY_USED: 100, OWNER_MEMORY: state, OWNER_COMPUTE: state})
+
+    reading = after(nvml, dcgm_says({GPU_MEMORY_USED: 96}, owners={UNATTRIBUTED: OwnerUse(96, None)}))
+
+    assert reading.owners == {}
+    assert (reading.missing[OWNER_MEMORY], reading.missing[OWNER_COMPUTE]) == (state, state)
+    assert after(None, dcgm_says({})).missing[OWNER_MEMORY] is FieldState.ERROR, "nor while NVML is waited for"
+
+
+def test_owners_compute_is_not_told_beside_a_busy_ratio_of_another_source(after: ChoiceSeconds) -> None:
+    """It sums to NVML's; for a minute after NVML failed to tell it the card's is DCGM's."""
+    nvml = nvml_says({GPU_MEMORY_USED: 100, GPU_BUSY: 0.9}, owners=_SHARED, bases=_SPLIT)
+    dcgm = dcgm_says({GPU_MEMORY_USED: 96, GPU_BUSY: 0.2})
+    after(nvml, dcgm, 5)
+    after(nvml_says({GPU_MEMORY_USED: 100, GPU_BUSY: FieldState.ERROR}), dcgm, 5)
+
+    reading = after(nvml, dcgm)
+
+    assert reading.values[GPU_BUSY] == 0.2
+    assert reading.owners == {owner: OwnerUse(use.memory_bytes, None) for owner, use in _SHARED.items()}
+    assert reading.missing == {OWNER_COMPUTE: FieldState.NOT_READY}
+    assert reading.bases[OWNER_MEMORY] == _SPLIT[OWNER_MEMORY]
+    assert OWNER_COMPUTE not in reading.bases
+    assert after(nvml, dcgm, 60).owners == _SHARED
