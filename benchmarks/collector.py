@@ -19,7 +19,9 @@ from benchmarks.collector_figures import Line, OwnSamples, lines, own_samples
 from benchmarks.fake_node import fake_node
 from benchmarks.minimal_exporter import UP
 from benchmarks.watched_run import Watched, watch
+from collector.quiesce import QuiesceCaller
 from domain.clock import SystemClock
+from domain.errors import UnavailableError
 from domain.series import COLLECTOR_LATENESS
 from gputab.output import say
 from machine.process import Child, free_port
@@ -31,6 +33,9 @@ CARDS, PROCESSES = 8, 64
 NODE = "bench"
 _WARM_UP_SECONDS = 90.0
 _EXPORTER_SECONDS = 120.0
+_RELEASES = 10
+_RELEASE_PATIENCE_SECONDS = 10.0
+_READ_AGAIN_SECONDS = 1.2
 # `gputab` as on a node: greenlet comes with the tools of developers, and the log's library loads it where it is there.
 _GPUTAB = "import sys; sys.modules['greenlet'] = None; from gputab.cli import main; main()"
 
@@ -51,18 +56,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-collector-") as name:
         folder = Path(name)
         with fake_node(folder, cards=CARDS, processes=PROCESSES) as environment:
-            own = _collector(folder, program.path, environment, arguments.duration, arguments.warm_up)
+            own, letting_go_s = _collector(folder, program.path, environment, arguments.duration, arguments.warm_up)
             seconds = min(arguments.duration, _EXPORTER_SECONDS)
             other = _exporter(folder, program.path, environment, seconds, arguments.warm_up)
         with _store(folder / "pushes", program.path) as (url, _):
             costs = pushing.measure(url)
-    _print(lines(*own, other, costs), arguments.duration)
+    _print(lines(*own, other, costs, letting_go_s), arguments.duration)
 
 
 def _collector(
     folder: Path, store: Path, environment: dict[str, str], seconds: float, warm_up_s: float
-) -> tuple[Watched, OwnSamples]:
-    """`gputab collect`, and what it said of itself meanwhile."""
+) -> tuple[tuple[Watched, OwnSamples], float]:
+    """`gputab collect`, and what it said of itself meanwhile; then how long it took to let go of the cards."""
     with _store(folder / "collector", store) as (url, store_pid):
         words = [sys.executable, "-c", _GPUTAB, "collect", "--node", NODE]
         settings = {
@@ -75,7 +80,19 @@ def _collector(
             child.wait_until(lambda: "collector_started" in log.read_text("utf-8"), timeout_s=30, clock=SystemClock())
             selector = f'{COLLECTOR_LATENESS.name}{{node="{NODE}"}}'
             watched = watch(child.pid, store_pid, url, selector, warm_up_s=warm_up_s, seconds=seconds)
-        return watched, own_samples(url, NODE, watched.stamps_s)
+            letting_go_s = max(_letting_go_s(QuiesceCaller(folder / "data", NODE, SystemClock())))
+        return (watched, own_samples(url, NODE, watched.stamps_s)), letting_go_s
+
+
+def _letting_go_s(caller: QuiesceCaller) -> Iterator[float]:
+    """How long the cards took to be let go of, each time after they were read again."""
+    clock = SystemClock()
+    for _ in range(_RELEASES):
+        began_s = clock.monotonic_s()
+        caller.quiesce(_RELEASE_PATIENCE_SECONDS)
+        yield clock.monotonic_s() - began_s
+        caller.resume(_RELEASE_PATIENCE_SECONDS)
+        clock.sleep_s(_READ_AGAIN_SECONDS)
 
 
 def _exporter(folder: Path, store: Path, environment: dict[str, str], seconds: float, warm_up_s: float) -> Watched:
@@ -126,4 +143,8 @@ def _number(value: float | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UnavailableError as error:
+        say(str(error))
+        sys.exit(1)

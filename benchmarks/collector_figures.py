@@ -62,7 +62,7 @@ def own_samples(url: str, node: str, stamps_s: Sequence[float]) -> OwnSamples:
         return OwnSamples(*(_by_second(client, series, node, seconds) for series in wanted))
 
 
-def lines(ours: Watched, own: OwnSamples, theirs: Watched, costs: Costs) -> Iterator[Line]:
+def lines(ours: Watched, own: OwnSamples, theirs: Watched, costs: Costs, letting_go_s: float) -> Iterator[Line]:
     """The table, line by line."""
     punctual = [late_s + own.read_s[second_s] <= _PUNCTUAL_SECONDS for second_s, late_s in own.lateness_s.items()]
     yield Line("processor", "% of a core", 100 * ours.cpu_share, 100 * theirs.cpu_share, at_most=2)
@@ -75,6 +75,7 @@ def lines(ours: Watched, own: OwnSamples, theirs: Watched, costs: Costs) -> Iter
     yield Line("seconds read within 50 ms of their stamp", "%", 100 * _mean(punctual), at_least=99.9)
     yield Line("from reading to the store's answer, p99", "s", _p99(own.delivery_s.values()), at_most=0.3)
     yield Line("until a query sees it, p99", "s", _p99(ours.seen_after_s), _p99(theirs.seen_after_s), at_most=4)
+    yield Line("letting go of all cards, the slowest of ten", "s", letting_go_s, at_most=1)
     yield Line("building 160 samples, against text", "us", costs.built, costs.text, at_most=costs.text / 30)
     yield Line("sending them, against a bare POST", "us", costs.pushed, costs.posted, at_most=costs.posted * 1.5)
 

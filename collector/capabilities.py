@@ -84,11 +84,15 @@ class Told(StrEnum):
 
 
 class Capability(NamedTuple):
-    """One series: by which words of NVML it is told, by which families (in their order), and what limits it."""
+    """One series: by which words of NVML it is told, by which families (in their order), and what limits it.
+
+    `dcgm` is where it comes from on a node that is read by DCGM, if that is none of DCGM's fields.
+    """
 
     nvml: str
     told: tuple[Told, Told, Told, Told, Told, Told]
     note: str = ""
+    dcgm: str = ""
 
     def of(self, family: Family) -> Told:
         """Whether that family tells it."""
@@ -112,7 +116,7 @@ _ALL = (_YES, _YES, _YES, _YES, _YES, _YES)
 _CARDS = (_YES, _YES, _YES, _YES, _NO, _NO)
 _PROFILED = (_NO, _SOME, _DCGM, _YES, _DCGM, _YES)
 _CYCLES = (_NO, _SOME, _NO, _SOME, _NO, _SOME)
-_SOME_CARDS = (_SOME, _SOME, _SOME, _SOME, _NO, _NO)
+_SOME_AND_NEW_INSTANCES = (_SOME, _SOME, _SOME, _SOME, _NO, _SOME)
 _SERVERS_AND_SOME = (_SOME, _SOME, _YES, _YES, _NO, _NO)
 _SERVERS = (_NO, _NO, _YES, _YES, _NO, _NO)
 _SOME_SERVERS = (_NO, _NO, _SOME, _SOME, _NO, _NO)
@@ -120,18 +124,22 @@ _SOME_SERVERS = (_NO, _NO, _SOME, _SOME, _NO, _NO)
 _PROFILING = "measured from Hopper and GeForce Blackwell on; before, on data-centre cards, by DCGM's profiling module"
 _NOT_WITH_MIG = "told neither of an instance nor of a card in MIG mode"
 _WHOLE_CARD = "told of the whole card only"
-_COUNTED = "only where the driver counts it: the call that takes 20 ms is not made"
-_LINKED = "only cards that have links tell it (SXM, NVL)"
+_COUNTED = "only where the driver counts it (of an instance by GPM): the call that takes 20 ms is not made"
+_LINKED = "only cards that have links tell it (SXM, NVL), for the whole card"
 _VGPU_HOSTS = "only hosts of virtual GPUs tell it"
-_CORRECTS = "only where error correction is on"
+_CORRECTS = "only where error correction is on, for the whole card"
+_HOSTS_NAMESPACES = "only in the host's PID and cgroup namespaces"
 _REMAPS = "only cards that can replace rows tell it"
 
 CAPABILITIES: dict[Series, Capability] = {
-    GPU_UP: Capability("any answer", _ALL),
+    GPU_UP: Capability("any answer", _ALL, dcgm="any value that is new"),
     GPU_BUSY: Capability("GetSamples (GPU_UTILIZATION), else GetUtilizationRates", _CARDS, _NOT_WITH_MIG),
     GPU_MEMORY_BUSY: Capability("GetSamples (MEMORY_UTILIZATION), else GetUtilizationRates", _CARDS, _NOT_WITH_MIG),
     GPU_COMPUTE: Capability(
-        "the best of the others", (_YES, _YES, _YES, _YES, _DCGM, _YES), "as far as one of them is told"
+        "the best of the others",
+        (_YES, _YES, _YES, _YES, _DCGM, _YES),
+        "as far as one of them is told",
+        "the best of the others",
     ),
     GPU_SM_ACTIVE: Capability("GPM 2", _PROFILED, _PROFILING),
     GPU_SM_OCCUPANCY: Capability("GPM 3", _PROFILED, _PROFILING),
@@ -159,17 +167,19 @@ CAPABILITIES: dict[Series, Capability] = {
     GPU_MEMORY_TEMPERATURE: Capability("field 82", _SERVERS, "only cards with HBM tell it"),
     GPU_SM_CLOCK: Capability("GetClockInfo", _CARDS, _WHOLE_CARD),
     GPU_MEMORY_CLOCK: Capability("GetClockInfo", _CARDS, _WHOLE_CARD),
-    GPU_PCIE_RECEIVED: Capability("field 198, else GPM", _SOME_CARDS, _COUNTED),
-    GPU_PCIE_TRANSMITTED: Capability("field 197, else GPM", _SOME_CARDS, _COUNTED),
+    GPU_PCIE_RECEIVED: Capability("field 198, else GPM 256 or 21", _SOME_AND_NEW_INSTANCES, _COUNTED),
+    GPU_PCIE_TRANSMITTED: Capability("field 197, else GPM 255 or 20", _SOME_AND_NEW_INSTANCES, _COUNTED),
     GPU_NVLINK_RECEIVED: Capability("fields 139 or 204, by link", _SOME_SERVERS, _LINKED),
     GPU_NVLINK_TRANSMITTED: Capability("fields 138 or 202, by link", _SOME_SERVERS, _LINKED),
     GPU_VGPU_BUSY: Capability("GetVgpuUtilization", _SOME_SERVERS, _VGPU_HOSTS),
     GPU_VGPU_MEMORY: Capability("VgpuInstanceGetFbUsage", _SOME_SERVERS, _VGPU_HOSTS),
-    OWNER_MEMORY: Capability("the running processes, and their cgroups", _ALL, "only in the host's PID namespace"),
+    OWNER_MEMORY: Capability(
+        "the running processes, and their cgroups", _ALL, _HOSTS_NAMESPACES, "all used memory, as `unattributed`"
+    ),
     OWNER_COMPUTE: Capability(
         "GetProcessUtilization, and cgroups",
         (_YES, _YES, _YES, _YES, _NO, _SOME),
-        "only in the host's PID namespace; of an instance the driver samples no process, and a rule splits it",
+        f"{_HOSTS_NAMESPACES}; of an instance the driver samples no process, and a rule splits it",
     ),
     GPU_XID_EVENTS: Capability("its events, and the kernel's log", _CARDS, "told once there was one"),
     GPU_LAST_XID: Capability(
@@ -185,11 +195,13 @@ CAPABILITIES: dict[Series, Capability] = {
     GPU_RECOVERY_ACTION: Capability(
         "field 230", (_SOME, _SOME, _SOME, _YES, _NO, _NO), "only drivers that know it tell it"
     ),
-    GPU_FIELD_STATE: Capability("what it answers instead of a value", _ALL),
-    GPU_BASIS_INFO: Capability("which of several ways it offers", _ALL),
-    GPU_INFO: Capability("its inventory", _CARDS),
-    MIG_INFO: Capability("its inventory", (_NO, _NO, _NO, _NO, _YES, _YES)),
+    GPU_FIELD_STATE: Capability("what it answers instead of a value", _ALL, dcgm="what it tells instead of a value"),
+    GPU_BASIS_INFO: Capability("which of several ways it offers", _ALL, dcgm="by which door a value came"),
+    GPU_INFO: Capability("its inventory", _CARDS, dcgm="what it tells of the card"),
+    MIG_INFO: Capability("its inventory", (_NO, _NO, _NO, _NO, _YES, _YES), dcgm="that it tells of one"),
     GPU_TOPOLOGY_LINK: Capability(
-        "GetTopologyCommonAncestor, GetNvLinkRemotePciInfo", _CARDS, "only where there are two cards or more"
+        "GetTopologyCommonAncestor, GetP2PStatus, GetNvLinkRemotePciInfo",
+        _CARDS,
+        "only where there are two cards or more",
     ),
 }

@@ -3,7 +3,7 @@
 Each is asked on a thread of its own per card, so that one that fails or hangs costs the other's values nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import structlog
@@ -96,7 +96,7 @@ class ChosenSource:
         for source, readings in ((NVML, nvml), (DCGM, dcgm)):
             for reading in readings:
                 told.setdefault(reading.mig_uuid, {})[source] = reading
-        return [self._choice(gpu_uuid, mig_uuid).reading(second_s, each) for mig_uuid, each in told.items()]
+        return self._chosen(gpu_uuid, second_s, told)
 
     def missed(self, from_s: int, until_s: int) -> Iterator[PastSecond]:
         """What DCGM still knows of these seconds, of NVML's cards; without counters that are not NVML's."""
@@ -116,6 +116,22 @@ class ChosenSource:
     def _read_one(self, place: _Place, second_s: int) -> list[DeviceReading]:
         source, gpu_uuid = place
         return (self._nvml if source == NVML else self._dcgm).read(gpu_uuid, second_s)
+
+    def _chosen(
+        self, gpu_uuid: str, second_s: int, told: Mapping[str | None, Mapping[str, DeviceReading]]
+    ) -> list[DeviceReading]:
+        """The card and its instances; `told` has what each source says of them, by `mig_uuid`."""
+        instances = {
+            mig_uuid: self._choice(gpu_uuid, mig_uuid).reading(second_s, each)
+            for mig_uuid, each in told.items()
+            if mig_uuid is not None
+        }
+        device = next((each for each in self._devices if each.uuid == gpu_uuid), None)
+        known = {} if device is None else {each.uuid: each for each in device.instances}
+        # A mean without one of them would be too low.
+        weighed = [(known[uuid], each) for uuid, each in instances.items()] if known.keys() == instances.keys() else []
+        sm_count = None if device is None else device.sm_count
+        return [self._choice(gpu_uuid, None).reading(second_s, told[None], weighed, sm_count), *instances.values()]
 
     def _choice(self, gpu_uuid: str, mig_uuid: str | None) -> SeriesChoice:
         choice = self._choices.get((gpu_uuid, mig_uuid))

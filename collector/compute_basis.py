@@ -7,7 +7,7 @@ from collector.ranges import is_possible
 from collector.source_order import NVML
 from collector.telling import Said, Telling
 from domain.inventory import MigInstance
-from domain.samples import Basis, FieldState
+from domain.samples import Basis, DeviceReading, FieldState
 from domain.series import (
     GPU_BUSY,
     GPU_COMPUTE,
@@ -20,7 +20,7 @@ from domain.series import (
 CARD_CANDIDATES = (GPU_SM_ACTIVE, GPU_BUSY)
 INSTANCE_CANDIDATES = (GPU_SM_ACTIVE, GPU_GR_ACTIVE)
 _MEASURES = {GPU_SM_ACTIVE: "sm_active", GPU_GR_ACTIVE: "gr_active", GPU_BUSY: "busy"}
-_INSTANCES = Basis(NVML, "instances")
+_INSTANCES = "instances"
 
 # What is missing for these reasons stays missing. For any other it is waited for: a second on another basis would be
 # charged by another measure, and an SM-active of 0.3 may be the same work as a busy of 1.
@@ -48,9 +48,7 @@ class ComputeBasis:
             value = telling.values.get(series)
             if value is not None and is_possible(series, value):
                 self._told_s[series] = now_s
-                # A value that can be had in one way only has no basis, and is NVML's.
-                source = telling.bases[series].source if series in telling.bases else NVML
-                telling.tell(GPU_COMPUTE, value, basis=Basis(source, _MEASURES[series]))
+                telling.tell(GPU_COMPUTE, value, basis=Basis(_source(telling, series), _MEASURES[series]))
                 return
             state = FieldState.GARBAGE if value is not None else telling.missing.get(series, FieldState.UNSUPPORTED)
             if state not in LASTING and now_s - self._told_s.setdefault(series, now_s) < _WAIT_SECONDS:
@@ -82,11 +80,14 @@ def _is_at_work(busy: float | None, power_watts: float | None, limit_watts: floa
     return not limit_watts or (power_watts is not None and power_watts >= _HIGH_POWER * limit_watts)
 
 
-def tell_from_instances(telling: Telling, instances: Iterable[tuple[MigInstance, Said]], sm_count: int | None) -> None:
+def tell_from_instances(
+    telling: Telling, instances: Iterable[tuple[MigInstance, Said | DeviceReading]], sm_count: int | None
+) -> None:
     """What a card in MIG mode cannot say of itself: the mean over its instances, each with the weight of its SMs.
 
-    SMs that no instance has are idle. Where one of the instances does not tell, the card cannot either, unless it has
-    said so itself; where there are none, or the SMs of the card are not known, nothing changes.
+    It comes from where their values come from: `dcgm_engine+nvml` where those are two. SMs that no instance has are
+    idle. Where one of the instances does not tell, the card cannot either, unless it has said so itself; where there
+    are none, or the SMs of the card are not known, nothing changes.
     """
     told = list(instances)
     if not told or not sm_count:
@@ -99,10 +100,16 @@ def tell_from_instances(telling: Telling, instances: Iterable[tuple[MigInstance,
                 telling.tell(series, missing)
             continue
         weighed = [instance.sm_count * ratio for (instance, _), ratio in zip(told, ratios, strict=True)]
-        telling.tell(series, min(1.0, sum(weighed) / sm_count), basis=_INSTANCES)
+        sources = "+".join(sorted({_source(said, of_instance) for _, said in told}))
+        telling.tell(series, min(1.0, sum(weighed) / sm_count), basis=Basis(sources, _INSTANCES))
 
 
-def _told(said: Said, series: Series) -> Any:
+def _source(told: Telling | Said | DeviceReading, series: Series) -> str:
+    """Where a value comes from: one that can be had in one way only has no basis, and is NVML's."""
+    return told.bases[series].source if series in told.bases else NVML
+
+
+def _told(said: Said | DeviceReading, series: Series) -> Any:
     """A ratio that can be believed, or the reason why there is none."""
     ratio = said.values.get(series)
     if ratio is None:

@@ -6,6 +6,7 @@ from threading import Event
 import structlog
 
 from collector.card_readers import CardReaders
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.field_states import FieldStates
 from collector.own_metrics import OwnMetrics
@@ -68,6 +69,9 @@ class SamplingLoop:
         self._mute: frozenset[str] = frozenset()
         self._is_behind = False
         self._sampled_at_s = clock.monotonic_s()
+        # The steps of the clock before the second that it is now, and before the last that was sampled here.
+        self._steps = clock.steps
+        self._sampled_steps: int | None = None
 
     def run(self, stop: Event) -> None:
         """Sample until `stop` is set, which is looked at once a second."""
@@ -85,7 +89,8 @@ class SamplingLoop:
         for second_s, readings in past:
             until_s = self._queue.sampled_until_s
             if until_s is not None and second_s >= until_s:
-                self._put(second_s, list(self._believable(readings)), (), second_s - until_s)
+                self._queue.skip_to(second_s, second_s - until_s, HoleReason.NOT_RUNNING)
+                self._put(second_s, list(self._believable(readings)), ())
 
     def sample(self, second_s: int) -> None:
         """Read every card and queue the second; the seconds between it and the last sampled one become holes.
@@ -104,22 +109,34 @@ class SamplingLoop:
         # The machine may have slept or been busy meanwhile.
         if self._clock.now_us() // MICROSECONDS > second_s:
             return
-        until_s = self._queue.sampled_until_s
-        holes = second_s - until_s if until_s is not None else 0
-        if holes:
-            log.warning("seconds_missed", node=self._node, first_s=until_s, seconds=holes)
-            self._record.skip(holes)
+        self._skip_to(second_s)
         self._note_missed(answers.missed)
         readings = list(self._believable(answers.readings))
-        self._record.sampled(late_s, read_s, self._queue.holes + holes, gpu_uuids, readings, answers.missed)
+        self._record.sampled(late_s, read_s, gpu_uuids, readings, answers.missed)
         own = [*self._info(second_s, devices), *self._own.runs(second_s)]
-        self._put(second_s, readings, own, holes)
+        self._put(second_s, readings, own)
 
-    def _put(self, second_s: int, readings: list[DeviceReading], own: Iterable[SampleRun], holes: int) -> None:
-        """Queue a second after `holes` that were missed; `own` is what the collector says itself."""
+    def _skip_to(self, second_s: int) -> None:
+        """Count what was missed before a second that is sampled now."""
+        until_s = self._queue.sampled_until_s
+        if until_s is not None and second_s > until_s:
+            holes, reason = second_s - until_s, self._why_missed()
+            log.warning("seconds_missed", node=self._node, first_s=until_s, seconds=holes, reason=str(reason))
+            self._record.skip(holes)
+            self._queue.skip_to(second_s, holes, reason)
+        self._sampled_steps = self._steps
+
+    def _why_missed(self) -> HoleReason:
+        """Why the seconds since the last that was sampled are holes: one reason for all of them."""
+        if self._sampled_steps is None:
+            return HoleReason.NOT_RUNNING
+        return HoleReason.LATE if self._steps == self._sampled_steps else HoleReason.CLOCK
+
+    def _put(self, second_s: int, readings: list[DeviceReading], own: Iterable[SampleRun]) -> None:
+        """Queue a second; `own` is what the collector says itself."""
         lines, left = self._body.encode(second_s, readings)
         others, unusable = encode_usable([*left, *self._field_states.runs(second_s, readings), *own])
-        self._queue.put(second_s, lines + others, holes, unusable)
+        self._queue.put(second_s, lines + others, unusable)
         self._wake_sender()
 
     def _wait_for_second(self) -> int | None:
@@ -127,6 +144,8 @@ class SamplingLoop:
         now_us = self._clock.now_us()
         next_s = now_us // MICROSECONDS + 1
         self._clock.sleep_s((next_s * MICROSECONDS - now_us) / MICROSECONDS)
+        # Before the look, so that a step that is seen by then keeps this second from being sampled.
+        self._steps = self._clock.steps
         believed_us = self._clock.believed_us()
         if believed_us is None:
             return None
@@ -147,9 +166,16 @@ class SamplingLoop:
         silent_s = self._clock.monotonic_s() - self._sampled_at_s
         if until_s - second_s <= _BEHIND_SECONDS or silent_s < _BEHIND_SECONDS:
             return False
-        log.error("sampling_starts_again", node=self._node, from_s=second_s, wrongly_sampled_until_s=until_s)
-        holes = round(silent_s) - 1
-        self._queue.start_again(second_s, holes)
+        holes, reason = round(silent_s) - 1, HoleReason.CLOCK
+        log.error(
+            "sampling_starts_again",
+            node=self._node,
+            from_s=second_s,
+            wrongly_sampled_until_s=until_s,
+            seconds_missed=holes,
+            reason=str(reason),
+        )
+        self._queue.skip_to(second_s, holes, reason)
         self._record.skip(holes)
         return True
 

@@ -15,6 +15,7 @@ from domain.series import (
     COLLECTOR_CLOCK_SKEW,
     COLLECTOR_CLOCK_STEPS,
     COLLECTOR_DELIVERY,
+    COLLECTOR_HOLES,
     COLLECTOR_QUARANTINED,
     COLLECTOR_QUEUE_AGE,
     COLLECTOR_QUEUE_BYTES,
@@ -25,13 +26,15 @@ from domain.series import (
 
 
 def queue_values(queue: BatchQueue, clock: Clock, delivery_s: float | None) -> Iterator[OwnValue]:
-    """What waits for the store, what it would not take, and how soon it had the last; None before the first."""
+    """What waits for the store, what it will never have and why, and how soon it had the last; None before that."""
     oldest_s = queue.oldest_s
     now_s = clock.now_us() // MICROSECONDS
     yield OwnValue(COLLECTOR_QUEUED, len(queue))
     yield OwnValue(COLLECTOR_QUEUE_BYTES, queue.size_bytes)
     # After a clock was set back, what waits may lie ahead of it.
     yield OwnValue(COLLECTOR_QUEUE_AGE, 0 if oldest_s is None else max(0, now_s - oldest_s))
+    for reason, seconds in queue.holes_by_reason.items():
+        yield OwnValue(COLLECTOR_HOLES, seconds, {"reason": str(reason)})
     yield OwnValue(COLLECTOR_REFUSED, queue.refused)
     yield OwnValue(COLLECTOR_QUARANTINED, queue.quarantined)
     if delivery_s is not None:

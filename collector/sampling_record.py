@@ -10,7 +10,6 @@ from domain.series import (
     COLLECTOR_COVERAGE,
     COLLECTOR_EXPECTED_CARDS,
     COLLECTOR_GARBAGE,
-    COLLECTOR_HOLES,
     COLLECTOR_LATENESS,
     COLLECTOR_MISSED,
     COLLECTOR_READ,
@@ -25,7 +24,6 @@ class SamplingRecord:
     def __init__(self) -> None:
         self._late_s: float | None = None
         self._read_s = 0.0
-        self._holes = 0
         self._skipped_seconds = 0
         self._cards = 0
         self._coverage = Coverage()
@@ -40,16 +38,15 @@ class SamplingRecord:
         self,
         late_s: float,
         read_s: float,
-        holes: int,
         gpu_uuids: Collection[str],
         readings: Iterable[DeviceReading],
         missed: Iterable[str],
     ) -> None:
-        """A second was sampled: begun `late_s` after it began, read in `read_s`, `holes` since the queue was made.
+        """A second was sampled: begun `late_s` after it began, read in `read_s`.
 
         `gpu_uuids` were asked; a card has answered that says it is up. `missed` gave no answer in time.
         """
-        self._late_s, self._read_s, self._holes = late_s, read_s, holes
+        self._late_s, self._read_s = late_s, read_s
         answered = {each.gpu_uuid for each in readings if each.mig_uuid is None and each.values.get(GPU_UP)}
         self._coverage.pass_seconds(self._skipped_seconds + 1, gpu_uuids, answered)
         self._skipped_seconds = 0
@@ -69,7 +66,6 @@ class SamplingRecord:
             return
         yield OwnValue(COLLECTOR_LATENESS, round(self._late_s, 6))
         yield OwnValue(COLLECTOR_READ, round(self._read_s, 6))
-        yield OwnValue(COLLECTOR_HOLES, self._holes)
         yield OwnValue(COLLECTOR_EXPECTED_CARDS, self._cards)
         yield from _by_label(COLLECTOR_COVERAGE, "gpu_uuid", self._coverage.ratios())
         # A copy, since the loop may count meanwhile.

@@ -1,7 +1,7 @@
 """One card, or MIG instance, told by two sources: each of its series comes from one of them, and stays with it.
 
 A choice changes only where the chosen source has said nothing for some seconds, and goes back only where the better
-one has spoken for a minute. `gpu_basis_info` says in the same second where a series comes from.
+one has been there for a minute. `gpu_basis_info` says in the same second where a series comes from.
 """
 
 from collections import Counter
@@ -10,16 +10,22 @@ from typing import Any
 
 import structlog
 
-from collector.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, LASTING, ComputeBasis
+from collector.compute_basis import (
+    CARD_CANDIDATES,
+    INSTANCE_CANDIDATES,
+    LASTING,
+    ComputeBasis,
+    tell_from_instances,
+)
 from collector.source_order import DCGM, NVML, ORDER, may_change
 from collector.telling import Said, Telling
+from domain.inventory import MigInstance
 from domain.samples import Basis, DeviceReading, FieldState, OwnerUse
 from domain.series import (
     GPU_BUSY,
     GPU_COMPUTE,
     GPU_GR_ACTIVE,
     GPU_MEMORY_USED,
-    GPU_SM_ACTIVE,
     GPU_UP,
     OWNER_COMPUTE,
     OWNER_MEMORY,
@@ -48,11 +54,22 @@ class SeriesChoice:
         self._first_seen_s: dict[Series, int] = {}
         self._silent_since_s: dict[Series, int] = {}
         self._back_since_s: dict[Series, int] = {}
-        self._compute = ComputeBasis(CARD_CANDIDATES if mig_uuid is None else INSTANCE_CANDIDATES)
+        self._candidates = CARD_CANDIDATES if mig_uuid is None else INSTANCE_CANDIDATES
+        self._compute = ComputeBasis(self._candidates)
         self._before: Said | None = None
 
-    def reading(self, second_s: int, told: Mapping[str, DeviceReading]) -> DeviceReading:
-        """The second as one reading, of the sources that spoke in it, by their names; at least one."""
+    def reading(
+        self,
+        second_s: int,
+        told: Mapping[str, DeviceReading],
+        instances: Iterable[tuple[MigInstance, DeviceReading]] = (),
+        sm_count: int | None = None,
+    ) -> DeviceReading:
+        """The second as one reading, of the sources that spoke in it, by their names; at least one.
+
+        `instances` are those of a card in MIG mode with what was chosen of them, and `sm_count` is its own: NVML by
+        itself knows how busy it is by what NVML knows of its instances only.
+        """
         telling = Telling()
         changes: Counter[tuple[str, str]] = Counter()
         for series in self._spoken_of(told.values()):
@@ -65,6 +82,7 @@ class SeriesChoice:
             device = self._mig_uuid or self._gpu_uuid
             log.warning("source_changed", device=device, series=count, before=before, after=after, second_s=second_s)
         self._tell_compute(telling, second_s, told)
+        tell_from_instances(telling, instances, sm_count)
         owners = self._tell_owners(telling, told)
         ups = [told[source].values.get(GPU_UP) for source in ORDER if source in told]
         said = self._before = telling.said(self._before)
@@ -105,12 +123,9 @@ class SeriesChoice:
         return None
 
     def _next_choice(self, series: Series, chosen: str, second_s: int, told: Mapping[str, DeviceReading]) -> str:
+        if chosen != NVML and self._is_back(series, second_s, told.get(NVML)):
+            return self._change(series, NVML)
         speaking = [source for source in ORDER if _has(told.get(source), series)]
-        better = speaking[0] if speaking and ORDER.index(speaking[0]) < ORDER.index(chosen) else None
-        if better is None:
-            self._back_since_s.pop(series, None)
-        elif second_s - self._back_since_s.setdefault(series, second_s) >= _RETURN_SECONDS:
-            return self._change(series, better)
         if chosen in speaking or (chosen in told and not _speaks_of(told[chosen], series)):
             self._silent_since_s.pop(series, None)
         elif (
@@ -119,6 +134,17 @@ class SeriesChoice:
         ):
             return self._change(series, speaking[0])
         return chosen
+
+    def _is_back(self, series: Series, second_s: int, nvml: DeviceReading | None) -> bool:
+        """Whether NVML has a value again and was there for a minute, without saying that it has none of the series.
+
+        What it does not speak of it may be asked for once a minute.
+        """
+        has_value = _has(nvml, series)
+        if nvml is None or (_speaks_of(nvml, series) and not has_value):
+            self._back_since_s.pop(series, None)
+            return False
+        return second_s - self._back_since_s.setdefault(series, second_s) >= _RETURN_SECONDS and has_value
 
     def _change(self, series: Series, source: str) -> str:
         self._silent_since_s.pop(series, None)
@@ -143,19 +169,16 @@ class SeriesChoice:
             telling.tell(series, _state(reading, series))
 
     def _tell_compute(self, telling: Telling, second_s: int, told: Mapping[str, DeviceReading]) -> None:
-        """How much it computed: as NVML says, unless what it is measured by is DCGM's."""
+        """How much it computed: as NVML says, unless something that it could be measured by is DCGM's."""
         nvml = told.get(NVML)
-        if nvml is not None and self._chosen.get(GPU_SM_ACTIVE) != DCGM:
+        if nvml is not None and all(self._chosen.get(each) != DCGM for each in self._candidates):
             if _speaks_of(nvml, GPU_COMPUTE):
                 self._tell(telling, GPU_COMPUTE, NVML, told)
             return
         self._compute.tell(telling, second_s)
 
     def _tell_owners(self, telling: Telling, told: Mapping[str, DeviceReading]) -> Mapping[str, OwnerUse]:
-        """The owners of whoever tells the memory that they share.
-
-        Their ratios sum to that source's own of the device, so they are told only where the device has it from there.
-        """
+        """The owners of whoever tells the memory that they share."""
         speaking = [source for source in ORDER if source in told and _speaks_of(told[source], OWNER_MEMORY)]
         source = self._chosen.get(GPU_MEMORY_USED) or next(iter(speaking), None)
         if source is None:
@@ -169,13 +192,33 @@ class SeriesChoice:
                 telling.missing[series] = reading.missing[series]
             if series in reading.bases:
                 telling.bases[series] = reading.bases[series]
-        split = GPU_BUSY if self._mig_uuid is None else GPU_GR_ACTIVE
-        if OWNER_COMPUTE not in reading.bases or self._chosen.get(split) == source:
+        shared = GPU_BUSY if self._mig_uuid is None else GPU_GR_ACTIVE
+        is_split = OWNER_COMPUTE in reading.bases or reading.split is not None
+        if not is_split or self._chosen.get(shared) == source:
             return reading.owners
-        del telling.bases[OWNER_COMPUTE]
-        telling.missing[OWNER_COMPUTE] = FieldState.NOT_READY
-        uses = {owner: OwnerUse(use.memory_bytes, None) for owner, use in reading.owners.items()}
-        return {owner: use for owner, use in uses.items() if use.memory_bytes is not None}
+        return _split_anew(telling, reading, shared)
+
+
+def _split_anew(telling: Telling, reading: DeviceReading, shared: Series) -> Mapping[str, OwnerUse]:
+    """The owners where the ratio that theirs sum to is another source's: it is split as they are told to share it.
+
+    Where that depends on the ratio itself, as of a whole card, nothing is told of theirs.
+    """
+    ratio = telling.values.get(shared)
+    compute: Mapping[str, float] = {}
+    if reading.split is not None and ratio is not None:
+        compute = reading.split.of(ratio)
+        telling.missing.pop(OWNER_COMPUTE, None)
+        telling.bases[OWNER_COMPUTE] = reading.split.basis
+    else:
+        telling.bases.pop(OWNER_COMPUTE, None)
+        telling.missing[OWNER_COMPUTE] = telling.missing.get(shared, FieldState.NOT_READY)
+    memory = {owner: use.memory_bytes for owner, use in reading.owners.items()}
+    uses = {
+        owner: OwnerUse(memory.get(owner), compute.get(owner, 0.0) if compute else None)
+        for owner in {**memory, **compute}
+    }
+    return {owner: use for owner, use in uses.items() if use != OwnerUse(None, None)}
 
 
 def _has(reading: DeviceReading | None, series: Series) -> bool:

@@ -16,6 +16,10 @@ class NewProcessNeededError(SourceGoneError):
     """This process has an old library of the driver, which only a new process can exchange for the one of now."""
 
 
+class DriverGivenUpError(SourceGoneError):
+    """The driver has been gone for as long as this process was told to wait for it: whoever supervises it is to act."""
+
+
 class Source(Protocol):
     """The cards of one node.
 

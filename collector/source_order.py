@@ -8,8 +8,9 @@ NVML, DCGM = "nvml", "dcgm"
 # NVML has not: the profiling of cards before Hopper, the last XID error.
 ORDER = (NVML, DCGM)
 
-# Counters that DCGM reads from NVML: they stand where those stand. Every other counter begins where its own source
-# began to count, so that a change of the source would be traffic, or time, that never was.
+# Counters that DCGM reads from NVML (energy, and memory errors in the card's life): they stand where those stand. Every
+# other counter begins where its own source began to count, so that a change of the source would be traffic, or time,
+# that never was.
 _SAME_COUNTERS = frozenset({GPU_ENERGY, GPU_ECC_CORRECTED, GPU_ECC_UNCORRECTED})
 
 

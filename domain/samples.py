@@ -46,6 +46,17 @@ class Basis(NamedTuple):
     basis: str
 
 
+class ComputeSplit(NamedTuple):
+    """How what a device computes is split, however much it is: the part of each owner, in all 1, and on what basis."""
+
+    parts: Mapping[str, float]
+    basis: Basis
+
+    def of(self, ratio: float) -> dict[str, float]:
+        """A ratio of the device by owner."""
+        return {owner: ratio * part for owner, part in self.parts.items()}
+
+
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -63,6 +74,9 @@ class DeviceReading:
     `parts` has the series of which a device has several values at a time, by their label (`Series.part`). `missing`
     says why a series has no value, `bases` where the values of one come from, where there is more than one way.
     Those two are told anew only where they change, so a source may hand out the same mapping each second.
+
+    `split` is how the owners of a MIG instance share its ratio, whatever that is: another source may know it. None
+    where that is not known, and of cards.
     """
 
     gpu_uuid: str
@@ -72,6 +86,7 @@ class DeviceReading:
     parts: Mapping[Series, Mapping[str, int | float]] = field(default_factory=_none)
     missing: Mapping[Series, FieldState] = field(default_factory=_none)
     bases: Mapping[Series, Basis] = field(default_factory=_none)
+    split: ComputeSplit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,10 @@ _CANNOT_TAKE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def main() -> None:
-    """Run one command; exit code 0 on success, 2 for input that cannot be used, 1 for what else failed."""
+    """Run one command; exit code 0 on success, 2 for input that cannot be used, 1 for what else failed.
+
+    It is 130 where Ctrl-C ended it, and 75 where `gputab collect` has given the driver up.
+    """
     if sys.stdout is None:
         # It was closed before we began: nobody wants our output.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the process ends

@@ -9,22 +9,36 @@ from pathlib import Path
 
 from collector.capabilities import CAPABILITIES, Family
 from collector.dcgm.fields import FIELDS
+from collector.own_metrics import RARE_SECONDS
 from domain.series import (
     ALLOCATOR_REQUESTS,
     CATALOGUE,
+    COLLECTOR_CALL_FAILURES,
+    COLLECTOR_CALL_LONGEST,
+    COLLECTOR_CALL_SECONDS,
+    COLLECTOR_CALLS,
     COLLECTOR_COMPLETE_UNTIL,
     DEVICE,
+    GPU_BASIS_INFO,
+    GPU_ECC_CORRECTED,
+    GPU_ECC_UNCORRECTED,
     GPU_FIELD_STATE,
     GPU_INFO,
     GPU_LAST_XID,
     GPU_MEMORY_TOTAL,
     GPU_PCIE_RECEIVED,
     GPU_POWER,
+    GPU_RECOVERY_ACTION,
+    GPU_REMAPPED_ROWS,
+    GPU_ROW_REMAP_FAILED,
+    GPU_ROW_REMAP_PENDING,
+    GPU_TOPOLOGY_LINK,
     GPU_UP,
     GPU_VGPU_BUSY,
     GRANT,
     GRANT_INFO,
     METER_LAG,
+    MIG_INFO,
     OWNER_MEMORY,
     Series,
 )
@@ -67,9 +81,36 @@ _MATRIX_HEAD = """## Which card tells what
 *by DCGM*: by way of DCGM only. *MIG of* a card is an instance on it.
 """
 
-_OWN_PAGE = """
-A collector shows these at `/metrics` of `metrics_port` ([settings.md](settings.md)), too. They are pushed with each
-second, those by function of the driver every 15 s.
+_OFTEN_HEAD = """## How often a collector tells a series
+
+In each second that is sampled and in which there is a value, on the stamp of that second; but:
+"""
+
+# What is told otherwise, and when.
+SELDOM = {
+    (GPU_INFO, MIG_INFO): "where the inventory changes, and every minute",
+    (GPU_FIELD_STATE, GPU_BASIS_INFO): "where it changes, and every minute while it holds",
+    (
+        GPU_ECC_CORRECTED,
+        GPU_ECC_UNCORRECTED,
+        GPU_REMAPPED_ROWS,
+        GPU_ROW_REMAP_PENDING,
+        GPU_ROW_REMAP_FAILED,
+        GPU_RECOVERY_ACTION,
+    ): "by NVML in the second in which it is asked for, once a minute",
+    (
+        GPU_TOPOLOGY_LINK,
+        COLLECTOR_CALLS,
+        COLLECTOR_CALL_SECONDS,
+        COLLECTOR_CALL_LONGEST,
+        COLLECTOR_CALL_FAILURES,
+    ): f"every {RARE_SECONDS} s",
+    (COLLECTOR_COMPLETE_UNTIL,): "where it has moved, which is seen every 5 s, when the store is asked how it is",
+}
+
+_OWN_PAGE = f"""
+A collector shows these at `/metrics` of `metrics_port` ([settings.md](settings.md)), too, with
+`{GPU_TOPOLOGY_LINK.name}` and without `{COLLECTOR_COMPLETE_UNTIL.name}`, which is pushed only.
 """
 
 
@@ -81,6 +122,7 @@ def text() -> str:
         parts.append(f"## {title}\n\n" + (_card_table(group) if is_of_cards else _table(group)))
         if COLLECTOR_COMPLETE_UNTIL in group:
             parts[-1] += _OWN_PAGE
+    parts.append(_OFTEN_HEAD + "\n" + _seldom())
     parts.append(_MATRIX_HEAD + "\n" + _matrix())
     return "\n".join(parts)
 
@@ -116,7 +158,7 @@ def _card_table(group: Iterable[Series]) -> str:
             _labels(series),
             series.help,
             CAPABILITIES[series].nvml,
-            ", ".join(_dcgm_names(series)),
+            ", ".join(_dcgm_names(series)) or CAPABILITIES[series].dcgm,
         )
         for series in group
     ]
@@ -126,6 +168,11 @@ def _card_table(group: Iterable[Series]) -> str:
 def _table(group: Iterable[Series]) -> str:
     rows = [(f"`{series.name}`", series.unit, series.kind, _labels(series), series.help) for series in group]
     return _markdown(("series", "unit", "type", "labels", "meaning"), rows)
+
+
+def _seldom() -> str:
+    rows = [(", ".join(f"`{series.name}`" for series in group), when) for group, when in SELDOM.items()]
+    return _markdown(("series", "when"), rows)
 
 
 def _matrix() -> str:

@@ -26,4 +26,5 @@ def open_cards(
 ) -> NvmlSource:
     """The cards; see `NvmlSource`. Without a `state` nothing is remembered."""
     processes = ProcessTable(_PROC, OwnerRecords(config.owner_records))
-    return NvmlSource(clock, calls, processes, state or NodeState(None), quiesced=quiesced)
+    give_up_s = config.driver_gone_exit_seconds
+    return NvmlSource(clock, calls, processes, state or NodeState(None), quiesced=quiesced, give_up_s=give_up_s)

@@ -62,6 +62,9 @@ class Settings(BaseSettings):
         Path("/usr/share/datacenter-gpu-manager-4/bindings/python3"), description="DCGM's own Python bindings"
     )
     queue_max_hours: Whole = Field(72, ge=1, description="for how long a second waits in the collector's queue")
+    driver_gone_exit_seconds: Whole | None = Field(
+        None, ge=1, description="for how long a collector waits for a driver that is gone; default for ever"
+    )
     metrics_port: Whole = Field(9478, ge=0, le=65_535, description="the collector's own page on loopback; 0: none")
 
     @field_validator("*", mode="before")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.house_patches import ALLOWED, patches
 from tests.house_scans import (
     CATALOGUE_FOLDER,
     FORBIDDEN_TEXT,
@@ -35,7 +36,7 @@ from tests.house_scans import (
 )
 
 
-@pytest.mark.parametrize("scan", SCANS)
+@pytest.mark.parametrize("scan", [*SCANS, patches])
 def test_the_checkout_keeps_the_rule(scan: Scan) -> None:
     assert [f"{source.path}:{finding}" for source in SOURCES for finding in scan(source)] == []
 
@@ -44,9 +45,19 @@ def test_the_scans_look_at_files_that_are_there() -> None:
     """A file that was renamed would else be let pass for ever."""
     paths = {source.path for source in SOURCES}
     assert paths >= set(MONEY_PATH)
+    assert paths >= {path for path, _ in ALLOWED}
     assert any(path.startswith(CATALOGUE_FOLDER) for path in paths)
 
 
+@pytest.mark.parametrize(("path", "target"), ALLOWED)
+def test_what_may_be_patched_is_patched(path: str, target: str) -> None:
+    """An exception that nobody needs any more is none."""
+    (source,) = [source for source in SOURCES if source.path == path]
+    assert list(patches(source)) == []
+    assert len(list(patches(Source("tests/x.py", source.text)))) == 1
+
+
+TEST = "tests/meter/test_x.py"
 BREAKS = {
     "a long file": (long_files, "meter/x.py", "x = 1\n" * (LINES_MAX + 1), 1),
     "a long function": (long_functions, "meter/x.py", "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX, 1),
@@ -69,6 +80,18 @@ BREAKS = {
         1,
     ),
     "a document elsewhere": (missing_documents, "tests/x.py", '"""notes.md A1: so it is."""\n# notes.md B2\n', 2),
+    "a patched name by path": (patches, TEST, "monkeypatch.setattr('meter.rating._SECONDS', 1)\n", 1),
+    "a patched module": (patches, TEST, "from meter import rating\nmonkeypatch.setattr(rating, '_SECONDS', 1)\n", 1),
+    "a patched class": (patches, TEST, "from meter.x import Book\nmonkeypatch.delattr(Book, 'price')\n", 1),
+    "a patched object": (patches, TEST, "def f(book): monkeypatch.setattr(book.source, 'read', fail)\n", 1),
+    "a patched table": (patches, TEST, "from meter.x import PRICES\nmonkeypatch.setitem(PRICES, 'a', 1)\n", 1),
+    "a patch by the library": (patches, TEST, "import unittest.mock\nfrom unittest import TestCase, mock\n", 2),
+    "a private of an object": (patches, TEST, "sender._bytes = 1\nsender._bytes += 1\ndel book.store._rows\n", 3),
+    "one of many": (patches, TEST, "a, book._b = 1, 2\nbook._rows['a'] = 1\nfor book._c in 'ab': pass\n", 3),
+    "a private by name": (patches, TEST, "setattr(book, '_rows', 1)\n", 1),
+    "a name of a module": (patches, TEST, "from meter import rating\nrating.LIMIT = 1\n", 1),
+    "a name of a module by path": (patches, TEST, "import meter.rating\nmeter.rating.LIMIT = 1\n", 1),
+    "a name of a class": (patches, TEST, "from meter.x import Book as B\nB.price = None\n", 1),
     "a word of domain/": (shared_words, "store/x.py", "class DeviceState:\n  pass\n", 1),
 }
 
@@ -93,6 +116,13 @@ KEEPS = {
     "a float outside money": (floats, "collector/x.py", "ratio = 0.5\n"),
     "a private function": (missing_docstrings, "meter/x.py", '"""X."""\ndef _rate(): pass\n'),
     "a document that is here": (missing_documents, "tests/x.py", '"""See docs/settings.md."""\nX = "none.md"\n'),
+    "a patched library": (patches, TEST, "import pynvml\nmonkeypatch.setattr(pynvml, 'nvmlLib', 1)\n"),
+    "a patched interpreter": (patches, TEST, "from pathlib import Path\nmonkeypatch.setattr(Path, 'open', f)\n"),
+    "the environment": (patches, TEST, "import os\nmonkeypatch.setenv('A', '1')\nos.environ['B'] = '1'\n"),
+    "a private of one's own": (patches, TEST, "class C:\n  def __init__(self): self._a = 1\n"),
+    "a look at a private": (patches, TEST, "assert book._rows == {}\nassert book._rows['a'] == 1\n"),
+    "a public name of an object": (patches, TEST, "door.answers = hang\nsetattr(process, name, 0)\n"),
+    "a private in the product": (patches, "meter/x.py", "other._rows = {}\n"),
     "a word of one's own": (shared_words, "store/x.py", "class DeviceStatePeriod:\n  pass\n"),
     "a method of a Protocol": (
         missing_docstrings,

@@ -5,8 +5,9 @@ Numbers, names and units are those of `dcgm_fields.h` (NVIDIA/DCGM) and of the c
 `GPU_UTIL_RATIO` is percent, as `GPU_UTIL` was. The times of 240-247 are nanoseconds, as NVML's are that they are read
 from; the comments of DCGM's Python bindings say microseconds.
 
-Rates are not here (449, 1009-1012): a series of bytes is a total, and no total is made of rates. Nor is the exporter's
-own `DCGM_EXP_XID_ERRORS_COUNT`, a count in a window that slides: it counts no event once.
+Rates are not here (449, 1009-1012): a series of bytes is a total, and no total is made of rates. Nor are memory errors
+since the driver was loaded (310, 311), while the series is of the card's life, as NVML tells it; nor the exporter's own
+`DCGM_EXP_XID_ERRORS_COUNT`, a count in a window that slides: it counts no event once.
 """
 
 from dataclasses import replace
@@ -99,7 +100,11 @@ def _throttle(number: int, names: str, part: str) -> DcgmField:
 _NO_MIG = Scope.CARD_WITHOUT_MIG
 BUSY = _dev(203, "DCGM_GPU_UTILIZATION GPU_UTIL GPU_UTIL_RATIO", GPU_BUSY, _PERCENT, scope=_NO_MIG)
 POWER = _dev(155, "DCGM_POWER_USAGE POWER_USAGE BOARD_POWER_WATTS", GPU_POWER)
-ENERGY = _dev(156, "DCGM_TOTAL_ENERGY_CONSUMPTION TOTAL_ENERGY_CONSUMPTION", GPU_ENERGY, _MILLIJOULES, is_long=True)
+# A counter that stands at 0 counts nothing.
+ENERGY = replace(
+    _dev(156, "DCGM_TOTAL_ENERGY_CONSUMPTION TOTAL_ENERGY_CONSUMPTION", GPU_ENERGY, _MILLIJOULES, is_long=True),
+    zero_is_none=True,
+)
 CLOCK_EVENTS = replace(
     _dev(112, "CLOCK_THROTTLE_REASONS CLOCKS_EVENT_REASONS", GPU_CLOCK_EVENT, is_long=True), bits=CLOCK_REASONS
 )
@@ -164,9 +169,8 @@ FIELDS = (
     _throttle(245, "DCGM_RELIABILITY_VIOLATION RELIABILITY_VIOLATION", "reliability"),
     _throttle(246, "TOTAL_APP_CLOCKS_VIOLATION", "below_applications_clocks"),
     _throttle(247, "TOTAL_BASE_CLOCKS_VIOLATION", "below_base_clocks"),
-    # Since the driver was loaded; those of the card's whole life are other counters.
-    _dev(310, "DCGM_ECC_SBE_VOLATILE_TOTAL ECC_SBE_VOL_TOTAL", GPU_ECC_CORRECTED, is_long=True),
-    _dev(311, "DCGM_ECC_DBE_VOLATILE_TOTAL ECC_DBE_VOL_TOTAL", GPU_ECC_UNCORRECTED, is_long=True),
+    _dev(312, "DCGM_ECC_SBE_AGGREGATE_TOTAL ECC_SBE_AGG_TOTAL", GPU_ECC_CORRECTED, is_long=True),
+    _dev(313, "DCGM_ECC_DBE_AGGREGATE_TOTAL ECC_DBE_AGG_TOTAL", GPU_ECC_UNCORRECTED, is_long=True),
     _dev(394, "CORRECTABLE_REMAPPED_ROWS ROW_REMAP_CORRECTABLE_TOTAL", GPU_REMAPPED_ROWS, part="correctable"),
     _dev(393, "UNCORRECTABLE_REMAPPED_ROWS ROW_REMAP_UNCORRECTABLE_TOTAL", GPU_REMAPPED_ROWS, part="uncorrectable"),
     _dev(396, "ROW_REMAP_PENDING", GPU_ROW_REMAP_PENDING),

@@ -12,6 +12,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from collector.delivery.batch_rows import Batch, BatchRows
+from collector.delivery.holes import HoleReason, Holes
 from collector.delivery.quarantine import Quarantine, Row
 from collector.delivery.queue_file import QueueDamagedError, QueueFile
 from collector.delivery.report_queue import Report, ReportQueue
@@ -50,6 +51,7 @@ class BatchQueue:
         self._file = QueueFile(path)
         try:
             self._counts: dict[str, int] = dict(self._file.read("SELECT name, value FROM counts"))
+            self._holes = Holes(self._counts, str(path))
             self._rows = BatchRows(self._file)
             self._quarantine = Quarantine(self._file)
             self._reports = ReportQueue(self._file)
@@ -76,8 +78,13 @@ class BatchQueue:
 
     @property
     def holes(self) -> int:
-        """Seconds without samples since the queue was made: not sampled, or dropped from a full queue."""
-        return self._counts.get("holes", 0)
+        """Seconds without samples since the queue was made, for whatever reason."""
+        return sum(self.holes_by_reason.values())
+
+    @property
+    def holes_by_reason(self) -> dict[HoleReason, int]:
+        """Why they have none; every reason is in it."""
+        return self._holes.by_reason
 
     @property
     def refused(self) -> int:
@@ -112,11 +119,11 @@ class BatchQueue:
         """How many seconds wait for the store."""
         return len(self._pending)
 
-    def put(self, second_s: int, body: bytes, holes: int, unusable: Sequence[Unusable] = ()) -> None:
-        """Keep a second, and count `holes` seconds that were missed before it.
+    def put(self, second_s: int, body: bytes, unusable: Sequence[Unusable] = ()) -> None:
+        """Keep a second, which is `sampled_until_s` or later; those between are to be skipped before.
 
-        It is `sampled_until_s` or later. One that was kept before a clock was set back is replaced. What of it no
-        store could take is `unusable`, not in `body`, and set aside.
+        One that was kept before a clock was set back is replaced. What of it no store could take is `unusable`, not in
+        `body`, and set aside.
         """
         batch = Batch(second_s, body, pack(body))
         with self._lock:
@@ -128,18 +135,17 @@ class BatchQueue:
             if not is_last:
                 self._pending = dict.fromkeys(sorted(self._pending))
             self._rows.keep(batch)
-            self._counts |= {"sampled_until_s": second_s + 1, "holes": self.holes + holes}
+            self._counts["sampled_until_s"] = second_s + 1
             is_written = self._set_aside(second_s, unusable) if unusable else self._write()
             if not is_written and self._rows.unsaved > _UNSAVED_BATCHES:
-                self._give_up(self._rows.oldest_unsaved_s)
+                self._give_up(self._rows.oldest_unsaved_s, HoleReason.DISK)
+            self._holes.say(second_s)
 
-    def start_again(self, second_s: int, holes: int) -> None:
-        """Let the next second be `second_s`, though later ones were put: their clock was wrong.
-
-        `holes` seconds passed meanwhile without a sample. On disk with the next second.
-        """
+    def skip_to(self, second_s: int, holes: int, reason: HoleReason) -> None:
+        """Let `second_s` be next, after `holes`, though later ones were put by a wrong clock. On disk with that one."""
         with self._lock:
-            self._counts |= {"sampled_until_s": second_s, "holes": self.holes + holes}
+            self._counts["sampled_until_s"] = second_s
+            self._holes.add(holes, reason)
 
     def newest(self, seconds: int) -> list[Batch]:
         """Those of the last `seconds` sampled seconds that wait, in the order of time."""
@@ -233,6 +239,7 @@ class BatchQueue:
     def close(self) -> None:
         """Let go of the file; what waits stays in it."""
         with self._lock:
+            self._holes.say()
             # A damaged file is told of where it is used.
             with suppress(QueueDamagedError):
                 if self._rows.behind or self._quarantine.is_behind:
@@ -255,17 +262,17 @@ class BatchQueue:
         self._counts["quarantined"] = self.quarantined + len(unusable)
         return self._write(self._quarantine.row(second_s, unusable))
 
-    def _give_up(self, second_s: int) -> None:
+    def _give_up(self, second_s: int, reason: HoleReason) -> None:
         """Drop a second, which becomes a hole where it was not delivered."""
         if second_s in self._pending:
-            self._counts["holes"] = self.holes + 1
+            self._holes.give_up(reason)
         self._drop(second_s)
 
     def _drop_aged(self, second_s: int) -> None:
         """Give up what has waited for too long when `second_s` is put."""
         aged = takewhile(lambda each_s: each_s < second_s - self._max_age_s, self._pending)
         for each_s in list(islice(aged, _AGED_AT_ONCE)):
-            self._give_up(each_s)
+            self._give_up(each_s, HoleReason.TOO_OLD)
 
     def _make_room(self, size: int) -> None:
         """Drop rows until `size` fits, the least needed and then the oldest first."""
@@ -273,7 +280,7 @@ class BatchQueue:
             if self._quarantine:
                 self._quarantine.drop_oldest()
             elif rows := self._delivered or self._pending:
-                self._give_up(next(iter(rows)))
+                self._give_up(next(iter(rows)), HoleReason.QUEUE_FULL)
             else:
                 return
 

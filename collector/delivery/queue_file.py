@@ -10,17 +10,18 @@ import structlog
 
 from domain.errors import UnavailableError
 
-# 1 had bodies in zlib's own frame, which are read as well, and at most one reason for each second set aside. Their
-# number goes up as the file is opened: an older gputab would call the newer bodies damage.
-_FORMAT = 2
-_SCHEMA = f"""
+# 1 had bodies in zlib's own frame, which are read as well, and at most one reason for each second set aside. 1 and 2
+# counted holes without a reason. Their number goes up as the file is opened: an older gputab would call the newer
+# bodies damage, and would not find the holes.
+_FORMAT = 3
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS batches (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, delivered_us INTEGER);
 CREATE TABLE IF NOT EXISTS refused (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS reports (
     report INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL, is_repeat INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-PRAGMA user_version = {_FORMAT};
+UPDATE counts SET name = 'holes_unrecorded' WHERE name = 'holes';
 """
 # What SQLite says of a file that holds something else than was written.
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -57,7 +58,8 @@ class QueueFile(sqlite3.Connection):
             # Each commit is on the disk before it returns, so a power cut costs at most the second in progress.
             self.execute("PRAGMA synchronous = FULL")
             self._check_format()
-            self.executescript(_SCHEMA)
+            # Whole or not at all: a file that has what is newer says so.
+            self.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
         except sqlite3.Error as error:
             self.close()
             if _is_damage(error):

@@ -3,9 +3,11 @@
 from typing import Any, NamedTuple
 
 from collector.nvml.driver import MEMORY_VERSION_2, Driver, DriverError
-from collector.nvml.mig import Card, Instance, Place, find_instances
+from collector.nvml.mig import SMS_MAX, Card, Instance, Place, find_instances
+from collector.ranges import is_possible
 from domain.errors import UnavailableError
 from domain.inventory import Device
+from domain.series import GPU_MEMORY_TOTAL
 
 _MIG_ENABLED = 1
 # The full-card profile has seven slices, on A30 four (NVML_GPU_INSTANCE_PROFILE_7_SLICE and _4_SLICE).
@@ -43,7 +45,8 @@ class Found(NamedTuple):
 def find_card(driver: Driver, index: int, driver_version: str) -> Found:
     """The card of that index.
 
-    Raises UnavailableError where the driver fails to say what it is, or what it is cannot be metered.
+    Raises UnavailableError where the driver fails to say what it is, says what no card is, or what it is cannot be
+    metered.
     """
     handle = driver.ask("DeviceGetHandleByIndex", index)
     uuid = driver.ask("DeviceGetUUID", handle)
@@ -51,6 +54,10 @@ def find_card(driver: Driver, index: int, driver_version: str) -> Found:
     if memory is None:
         # Memory shared with the processor, or a driver before 510: there is no VRAM to meter.
         raise UnavailableError("cannot meter a card whose driver tells no memory; use one of 510 or newer")
+    if not is_possible(GPU_MEMORY_TOTAL, memory.total) or memory.reserved > memory.total:
+        raise UnavailableError(
+            f"cannot believe that a card has {memory.total} bytes, of which {memory.reserved} are reserved; see dmesg"
+        )
     model = driver.ask("DeviceGetName", handle)
     is_mig = mig_is_on(driver, handle)
     places_max = 0 if is_mig is None else driver.ask("DeviceGetMaxMigDeviceCount", handle)
@@ -83,7 +90,8 @@ def mig_is_on(driver: Driver, handle: Any) -> bool | None:
 
 def _full_card_sm_count(driver: Driver, handle: Any) -> int | None:
     infos = (driver.fact("DeviceGetGpuInstanceProfileInfo", handle, each, version=1) for each in _FULL_CARD_PROFILES)
-    return next((int(info.multiprocessorCount) for info in infos if info is not None), None)
+    counts = (int(info.multiprocessorCount) for info in infos if info is not None)
+    return next((count for count in counts if count <= SMS_MAX), None)
 
 
 def _optional(driver: Driver, call: str, handle: Any) -> Any:

@@ -14,7 +14,7 @@ import structlog
 
 from collector.call_times import CallTimes
 from collector.nvml.driver import Driver, DriverGoneError
-from collector.source import NewProcessNeededError
+from collector.source import DriverGivenUpError, NewProcessNeededError
 from domain.errors import UnavailableError
 
 # How long to wait after a failure to open it, doubled up to the last, until it was open for as long as that.
@@ -60,10 +60,14 @@ class DriverAwayError(UnavailableError):
 class DriverLife:
     """Holds the driver, lends it to who calls it, and lets go of it when nobody does; safe for several threads."""
 
-    def __init__(self, calls: CallTimes, release: Callable[[], None]) -> None:
-        """`release` frees what was allocated in the driver; it is called with no one using it, before it is closed."""
+    def __init__(self, calls: CallTimes, release: Callable[[], None], give_up_s: int | None = None) -> None:
+        """`release` frees what was allocated in the driver; it is called with no one using it, before it is closed.
+
+        `give_up_s` is for how long it may be gone before it is given up; None for ever.
+        """
         self._calls = calls
         self._release = release
+        self._give_up_s = give_up_s
         self._lock = threading.Lock()
         self._state = DriverState.GONE
         self._driver: Driver | None = None
@@ -74,6 +78,7 @@ class DriverLife:
         self._opened_at_s = 0.0
         self._wait_s = _FIRST_WAIT_SECONDS
         self._try_at_s = 0.0
+        self._gone_since_s: float | None = None
         self._new_process_at_s: float | None = None
         self._failed: int | None = None
 
@@ -95,7 +100,7 @@ class DriverLife:
             self._state = DriverState.OPEN
             self._opened += 1
             self._opened_at_s = self._calls.now_s()
-            self._new_process_at_s = self._failed = None
+            self._gone_since_s = self._new_process_at_s = self._failed = None
         log.info("driver_opened", times=self._opened)
 
     def start_quiesced(self) -> None:
@@ -128,12 +133,18 @@ class DriverLife:
         return self._driver is opened.driver
 
     def require_process(self) -> None:
-        """Raises NewProcessNeededError once only a new process can go on.
+        """Raises NewProcessNeededError once only a new process can go on, DriverGivenUpError once it is given up.
 
-        At once where this one had the driver open; else, since another one just failed, after 10 s.
+        The first comes at once where this one had the driver open; else, since another one just failed, after 10 s, or
+        never where it is given up some day.
         """
-        due_s = self._new_process_at_s
-        if due_s is not None and self._calls.now_s() >= due_s:
+        now_s, since_s, due_s = self._calls.now_s(), self._gone_since_s, self._new_process_at_s
+        if self._give_up_s is not None and since_s is not None and now_s - since_s >= self._give_up_s:
+            raise DriverGivenUpError(
+                f"cannot go on without the NVIDIA driver, which has been away for {self._give_up_s} s; start the "
+                "container again that the collector is in, or see dmesg"
+            )
+        if due_s is not None and now_s >= due_s:
             raise NewProcessNeededError("cannot go on with the library of another driver; start the collector again")
 
     def tend(self, *, quiesce: bool) -> None:
@@ -141,7 +152,7 @@ class DriverLife:
         with self._lock:
             if quiesce and self._state is not DriverState.QUIESCED:
                 self._leave(DriverState.QUIESCED)
-                self._new_process_at_s = None
+                self._gone_since_s = self._new_process_at_s = None
                 _say_quiesced()
         if self._leaving is not None:
             if self._close_left():
@@ -166,7 +177,7 @@ class DriverLife:
             self._state = _state_after(error)
             now_s = self._calls.now_s()
             self._put_off(now_s)
-            self._note_mismatch(now_s)
+            self._note_away(now_s)
             is_news = self._failed != error.code
             self._failed = error.code
         if is_news:
@@ -181,7 +192,7 @@ class DriverLife:
             if now_s - self._opened_at_s >= _LAST_WAIT_SECONDS:
                 self._wait_s = _FIRST_WAIT_SECONDS
             self._put_off(now_s)
-            self._note_mismatch(now_s)
+            self._note_away(now_s)
             state = str(self._state)
         log.warning("driver_gone", state=state, reason=str(error))
 
@@ -190,9 +201,15 @@ class DriverLife:
         self._try_at_s = now_s + self._wait_s
         self._wait_s = min(2 * self._wait_s, _LAST_WAIT_SECONDS)
 
-    def _note_mismatch(self, now_s: float) -> None:
+    def _note_away(self, now_s: float) -> None:
+        """Note since when it is gone, and when a new process is due. Call with the lock held."""
+        if self._gone_since_s is None:
+            self._gone_since_s = now_s
         if self._state is DriverState.MISMATCH and self._new_process_at_s is None:
-            self._new_process_at_s = now_s if self._opened else now_s + _LAST_WAIT_SECONDS
+            if self._opened:
+                self._new_process_at_s = now_s
+            elif self._give_up_s is None:
+                self._new_process_at_s = now_s + _LAST_WAIT_SECONDS
 
     def _leave(self, state: DriverState) -> None:
         """Lend it no more. Call with the lock held."""

@@ -19,6 +19,8 @@ _PROFILE = re.compile(r" MIG (?:\d+c\.)?(?P<profile>\d+g\.\d+gb(?P<suffix>\S*))$
 _MEMORY_PARTS = 8
 # Numbers of profiles are below this (NVML_GPU_INSTANCE_PROFILE_COUNT, which grows).
 _PROFILES_MAX = 24
+# Several times what any card has.
+SMS_MAX = 1_024
 
 
 class Card(NamedTuple):
@@ -110,6 +112,11 @@ def _instance(driver: Driver, card: Card, gi_id: int, compute: Mapping[int, Any]
     attributes = {ci_id: driver.ask("DeviceGetAttributes", each) for ci_id, each in compute.items()}
     one = next(iter(attributes.values()))
     vram_bytes, slices = one.memorySizeMB * MIB, one.gpuInstanceSliceCount
+    if vram_bytes > card.vram_total_bytes or any(each.multiprocessorCount > SMS_MAX for each in attributes.values()):
+        raise UnavailableError(
+            f"cannot believe that the MIG instance {uuid!r} has {vram_bytes} bytes and {one.multiprocessorCount} SMs; "
+            "see dmesg"
+        )
     profile = _profile(uuid, driver.ask("DeviceGetName", handle), slices, vram_bytes, card.vram_total_bytes)
     info = _info(driver, card.handle, gi_id, uuid)
     compute_sms = {ci_id: int(each.multiprocessorCount) for ci_id, each in attributes.items()}

@@ -42,7 +42,12 @@ class NodeMap:
     def values(self) -> Iterator[OwnValue]:
         """Each pair of cards, in both directions, with the NVLinks between them."""
         for link in self._links:
-            labels = {"gpu_uuid": link.gpu_uuid, "peer": link.peer_uuid, "level": link.level}
+            labels = {
+                "gpu_uuid": link.gpu_uuid,
+                "peer": link.peer_uuid,
+                "level": link.level,
+                "peer_access": link.peer_access,
+            }
             yield OwnValue(GPU_TOPOLOGY_LINK, link.links, labels)
 
     def close(self) -> None:

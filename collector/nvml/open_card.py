@@ -135,7 +135,15 @@ class OpenCard:
         found = self._instances.get(instance.gi_id)
         if found is None:
             handle = self._card.handles[instance.gi_id]
-            values = InstanceValues(self._driver, self._card.handle, handle, instance.gi_id, clock=self._clock)
+            values = InstanceValues(
+                self._driver,
+                self._card.handle,
+                handle,
+                instance.gi_id,
+                generation=instance.generation,
+                clock=self._clock,
+                counters=self._counters,
+            )
             found = self._instances[instance.gi_id] = instance, values
         return found[1]
 

@@ -30,6 +30,7 @@ from domain.errors import UnavailableError
 from domain.inventory import Device
 from domain.samples import DeviceReading, FieldState
 from domain.series import (
+    COLLECTOR_CAPPED_RATIOS,
     COLLECTOR_COUNTER_RESETS,
     COLLECTOR_DRIVER_OPENED,
     COLLECTOR_DRIVER_STATE,
@@ -62,15 +63,18 @@ class NvmlSource:
         state: NodeState,
         *,
         quiesced: bool = False,
+        give_up_s: int | None = None,
     ) -> None:
         """`processes` proves owners, `state` is what the node remembers; `quiesced`: do not open the driver yet.
+
+        Once the driver has been gone for `give_up_s` each read raises DriverGivenUpError; None: it is waited for.
 
         Raises DriverGoneError where there is no driver, unless the node has had cards: then they are lost.
         """
         self._clock = clock
         self._processes = processes
         self._state = state
-        self._life = DriverLife(calls, self._release)
+        self._life = DriverLife(calls, self._release, give_up_s)
         self._known = KnownCards(self._life, state)
         self._map = NodeMap(self._life, self._known.cards)
         self._watch = CardWatch(self._known, self._map, clock.monotonic_s)
@@ -162,6 +166,8 @@ class NvmlSource:
         for gpu_uuid, counters in list(self._counters.items()):
             for series, resets in counters.resets.items():
                 yield OwnValue(COLLECTOR_COUNTER_RESETS, resets, {"gpu_uuid": gpu_uuid, "field": series.name})
+            for series, capped in counters.capped.items():
+                yield OwnValue(COLLECTOR_CAPPED_RATIOS, capped, {"gpu_uuid": gpu_uuid, "field": series.name})
         unproved = 0
         for gpu_uuid, card in list(self._open.items()):
             if card.owners is not None:

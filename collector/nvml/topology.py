@@ -1,4 +1,4 @@
-"""How the cards of a node reach each other: the way through the PCI tree, and the NVLinks beside it."""
+"""How the cards of a node reach each other: the way through the PCI tree, peer access, and the NVLinks beside it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -8,19 +8,35 @@ from typing import Any, NamedTuple
 
 from collector.nvml.driver import Driver, DriverError
 from collector.nvml.values.nvlink import active_links
+from domain.samples import FieldState
 
 # nvml.h, nvmlGpuTopologyLevel_t, in the words of the header.
 _LEVELS = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
+# nvml.h, nvmlGpuP2PCapsIndex_t (the bindings' name for it is a tuple), and nvmlGpuP2PStatus_t in its words.
+_P2P_READ = 0
+_P2P_STATUS = (
+    "ok",
+    "chipset_not_supported",
+    "gpu_not_supported",
+    "topology_not_supported",
+    "disabled_by_regkey",
+    "not_supported",
+    "unknown",
+)
 # nvml.h, nvmlIntNvLinkDeviceType_t.
 _SWITCH = 2
 
 
 class TopologyLink(NamedTuple):
-    """How one card reaches another. `links` are the NVLinks between them, by way of switches too; 0 for none."""
+    """How one card reaches another. `links` are the NVLinks between them, by way of switches too; 0 for none.
+
+    `peer_access` is `ok` where it can read the other's memory itself, else why not; "" where the driver does not tell.
+    """
 
     gpu_uuid: str
     peer_uuid: str
     level: str
+    peer_access: str
     links: int
 
 
@@ -47,15 +63,24 @@ def topology(driver: Driver, handles_by_uuid: Mapping[str, Any]) -> Iterator[Top
             places[uuid] = _place(driver.ask("DeviceGetPciInfo", handle))
             ends[uuid] = _ends(driver, handle)
     for one, other in combinations(ends, 2):
+        pair = handles_by_uuid[one], handles_by_uuid[other]
         try:
-            level = driver.ask("DeviceGetTopologyCommonAncestor", handles_by_uuid[one], handles_by_uuid[other])
+            level = driver.ask("DeviceGetTopologyCommonAncestor", *pair)
+            there, back = _peer_access(driver, *pair), _peer_access(driver, *reversed(pair))
         except DriverError:
             continue
         switched = min(ends[one].at_switches, ends[other].at_switches)
         links = ends[one].at_cards[places[other]] or switched
         name = _LEVELS.get(level, str(level))
-        yield TopologyLink(one, other, name, links)
-        yield TopologyLink(other, one, name, links)
+        yield TopologyLink(one, other, name, there, links)
+        yield TopologyLink(other, one, name, back, links)
+
+
+def _peer_access(driver: Driver, handle: Any, peer: Any) -> str:
+    status = driver.answer("DeviceGetP2PStatus", handle, peer, _P2P_READ)
+    if isinstance(status, FieldState):
+        return ""
+    return _P2P_STATUS[status] if status < len(_P2P_STATUS) else str(status)
 
 
 def _ends(driver: Driver, handle: Any) -> _Ends:

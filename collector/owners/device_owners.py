@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from collector.owners.split import Claim, sole_owner, split_by_sms, split_compute, split_memory
-from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState, OwnerUse
+from domain.samples import UNATTRIBUTED, Basis, ComputeSplit, DeviceReading, FieldState, OwnerUse
 from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
 
 _LISTED = Basis("nvml", "process_list")
@@ -26,10 +26,11 @@ _BY_SMS = Basis("nvml", "sm_share")
 
 
 class Compute(NamedTuple):
-    """A device's busy ratio by owner, and on what basis; nothing, and why."""
+    """A device's busy ratio by owner, and on what basis; nothing, and why. `split` is that of `DeviceReading`."""
 
     by_owner: Mapping[str, float]
     how: Basis | FieldState
+    split: ComputeSplit | None = None
 
 
 def compute_by_samples(
@@ -54,17 +55,27 @@ def compute_by_sms(
     sms: Callable[[], Mapping[int, int] | FieldState],
 ) -> Compute:
     """Of a GPU instance, of whose processes the driver samples nothing; `sms` are those of its compute instances."""
+    split = _split_of_instance(claims, owners, sms)
     ratio = reading.values.get(GPU_GR_ACTIVE)
     if ratio is None:
-        return Compute({}, reading.missing.get(GPU_GR_ACTIVE, FieldState.UNSUPPORTED))
+        state = reading.missing.get(GPU_GR_ACTIVE, FieldState.UNSUPPORTED)
+        return Compute({}, state, None if isinstance(split, FieldState) else split)
+    if isinstance(split, FieldState):
+        return Compute({}, split)
+    return Compute(split.of(ratio), split.basis, split)
+
+
+def _split_of_instance(
+    claims: Sequence[Claim], owners: Mapping[int, str], sms: Callable[[], Mapping[int, int] | FieldState]
+) -> ComputeSplit | FieldState:
     owner = sole_owner(claims, owners)
     if owner is not None:
-        return Compute({owner: ratio}, _SOLE)
+        return ComputeSplit({owner: 1.0}, _SOLE)
     told = sms()
     if isinstance(told, FieldState):
-        return Compute({}, told)
-    shares = split_by_sms(ratio, claims, owners, told)
-    return Compute({}, FieldState.UNSUPPORTED) if shares is None else Compute(shares, _BY_SMS)
+        return told
+    parts = split_by_sms(1.0, claims, owners, told)
+    return FieldState.UNSUPPORTED if parts is None else ComputeSplit(parts, _BY_SMS)
 
 
 class DeviceOwners:
@@ -106,6 +117,7 @@ class DeviceOwners:
             owners=_uses(memory, compute.by_owner),
             missing=self._missing.of(reading.missing, missing),
             bases=self._bases.of(reading.bases, bases),
+            split=compute.split,
         )
 
 

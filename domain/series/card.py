@@ -84,10 +84,10 @@ GPU_MEMORY_TEMPERATURE = Series("gpu_memory_temperature_celsius", "celsius", GAU
 GPU_SM_CLOCK = Series("gpu_sm_clock_hertz", "hertz", GAUGE, "clock of the SMs", DEVICE)
 GPU_MEMORY_CLOCK = Series("gpu_memory_clock_hertz", "hertz", GAUGE, "clock of the memory", DEVICE)
 GPU_PCIE_RECEIVED = Series(
-    "gpu_pcie_received_bytes_total", "bytes", COUNTER, "bytes that came to the card over PCIe", DEVICE
+    "gpu_pcie_received_bytes_total", "bytes", COUNTER, "bytes that came to the device over PCIe", DEVICE
 )
 GPU_PCIE_TRANSMITTED = Series(
-    "gpu_pcie_transmitted_bytes_total", "bytes", COUNTER, "bytes that left the card over PCIe", DEVICE
+    "gpu_pcie_transmitted_bytes_total", "bytes", COUNTER, "bytes that left the device over PCIe", DEVICE
 )
 GPU_NVLINK_RECEIVED = by_part(
     "gpu_nvlink_received_bytes_total", "bytes", COUNTER, "link", "bytes that came over an NVLink, `all` for all of them"
@@ -126,8 +126,9 @@ GPU_TOPOLOGY_LINK = Series(
     "gpu_topology_link",
     "links",
     GAUGE,
-    "how two cards of a node reach each other: the level of the way between them; the NVLinks there are, 0 for none",
-    ("node", "gpu_uuid", "peer", "level"),
+    "how two cards of a node reach each other: the level of the way between them, and whether one can read the other's "
+    "memory (`ok`, or why not); the NVLinks there are, 0 for none",
+    ("node", "gpu_uuid", "peer", "level", "peer_access"),
     True,
 )
 

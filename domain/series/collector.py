@@ -29,7 +29,16 @@ COLLECTOR_QUEUED = Series(
     NODE,
     True,
 )
-COLLECTOR_HOLES = Series("collector_holes_total", "seconds", COUNTER, "seconds that were not sampled", NODE, True)
+COLLECTOR_HOLES = Series(
+    "collector_holes_total",
+    "seconds",
+    COUNTER,
+    "seconds without samples, by why: not read in time (`late`), the node's `clock` in doubt or set, no collector "
+    "(`not_running`); given up in the queue (`queue_full`, `too_old`, or for a `disk` that took nothing); `unrecorded` "
+    "by a former gputab",
+    ("node", "reason"),
+    True,
+)
 COLLECTOR_MISSED = Series(
     "collector_missed_reads_total",
     "seconds",
@@ -57,7 +66,15 @@ COLLECTOR_GARBAGE = Series(
     ("node", "field"),
     True,
 )
-
+COLLECTOR_CAPPED_RATIOS = Series(
+    "collector_capped_ratios_total",
+    "readings",
+    COUNTER,
+    "ratios above 1 by no more than 5 %, as two counters that are read one after the other make them: they are taken "
+    "as 1; counted where NVML tells them",
+    ("node", "gpu_uuid", "field"),
+    True,
+)
 COLLECTOR_QUARANTINED = Series(
     "collector_quarantined_samples_total",
     "samples",

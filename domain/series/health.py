@@ -25,10 +25,20 @@ GPU_THROTTLE = by_part(
     "gpu_throttle_seconds_total", "seconds", COUNTER, "reason", "for how long this has kept the clocks from rising"
 )
 GPU_ECC_CORRECTED = Series(
-    "gpu_ecc_corrected_errors_total", "errors", COUNTER, "memory errors that were corrected", DEVICE, True
+    "gpu_ecc_corrected_errors_total",
+    "errors",
+    COUNTER,
+    "memory errors that were corrected, in the card's life",
+    DEVICE,
+    True,
 )
 GPU_ECC_UNCORRECTED = Series(
-    "gpu_ecc_uncorrected_errors_total", "errors", COUNTER, "memory errors that could not be corrected", DEVICE, True
+    "gpu_ecc_uncorrected_errors_total",
+    "errors",
+    COUNTER,
+    "memory errors that could not be corrected, in the card's life",
+    DEVICE,
+    True,
 )
 GPU_REMAPPED_ROWS = by_part(
     "gpu_remapped_rows", "rows", GAUGE, "cause", "rows of memory that were replaced by spare ones", whole=True

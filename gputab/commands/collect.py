@@ -28,19 +28,23 @@ from collector.process import collect as run_collector
 from collector.process import queue_path
 from collector.quiesce import QuiesceDesk
 from collector.simulation.source import SimulatedSource
-from collector.source import NewProcessNeededError, Source
+from collector.source import DriverGivenUpError, NewProcessNeededError, Source
 from domain.errors import InputError
 from domain.period import HOUR_S
 from domain.slugs import check_name
 from domain.units import MIB
 from gputab import composition
 from gputab.node_cards import KERNEL_LOG, open_cards, open_node_state
+from gputab.output import say
 from settings.gputab import Settings
 from settings.values import ServerUrl
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import Pusher
 
 log = structlog.get_logger()
+
+# EX_TEMPFAIL of sysexits.h; no other end of any command has it.
+DRIVER_GIVEN_UP = 75
 
 
 class SourceKind(StrEnum):
@@ -68,6 +72,9 @@ def collect(
     Delivers until it is stopped (Ctrl-C, SIGTERM), and then what it still has. SIGUSR1 lets go of the cards, as `gputab
     quiesce` does, SIGUSR2 takes them up again. A dcgm-exporter has to be started with --collect-interval 1000, or it
     says the same for 30 seconds. With --source nvml DCGM is read beside the driver, and not in its place.
+
+    The exit code is 75 where the driver has been gone for as long as the setting 'driver_gone_exit_seconds' says: the
+    container is to be started again. Without that setting the driver is waited for.
     """
     composition.log_to_stderr()
     config = composition.settings()
@@ -93,6 +100,10 @@ def collect(
         if not signals:
             log.warning("collector_restarts_itself", node=name, reason=str(error))
             _restart()
+    except DriverGivenUpError as error:
+        if not signals:
+            say(f"gputab: {error}")
+            raise typer.Exit(DRIVER_GIVEN_UP) from error
 
 
 def _check_kind(kind: SourceKind | None, world: Path | None, dcgm: str | None, engine: str | None) -> None:

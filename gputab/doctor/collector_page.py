@@ -69,7 +69,7 @@ def page_values(node: str, port: int, client: httpx.Client) -> Values | None:
 
 
 def _running(values: Values) -> Iterator[Finding]:
-    late_s, holes = _first(values, COLLECTOR_LATENESS), _first(values, COLLECTOR_HOLES)
+    late_s, holes = _first(values, COLLECTOR_LATENESS), sum(values.get(COLLECTOR_HOLES.name, []))
     coverage = values.get(COLLECTOR_COVERAGE.name, [])
     said = f"samples, {late_s * 1_000:.0f} ms after the second began; {holes:.0f} seconds are holes"
     yield Finding("collector", Verdict.GOOD, said)

@@ -9,7 +9,7 @@ from pathlib import Path
 from collector.call_times import CallTimes
 from collector.node_state import NodeState
 from collector.nvml.driver import Driver, DriverError, DriverGoneError
-from collector.owners.processes import sees_host_processes
+from collector.owners.processes import sees_host_cgroups, sees_host_processes
 from domain.clock import Clock
 from domain.errors import UnavailableError
 from gputab.doctor.findings import Finding, Verdict, failure
@@ -37,7 +37,7 @@ def driver_findings(clock: Clock, state: NodeState) -> Iterator[Finding]:
         yield Finding("driver", Verdict.GOOD, f"{version}, NVML {library}, {_library_path() or 'library unknown'}")
         expected = len(state.remembered.devices)
         if count < expected:
-            remedy = "look for the others by `lspci` and in dmesg; see docs/doctor.md for one that was taken out"
+            remedy = "look for the others by `lspci` and in dmesg; see docs/collecting.md for one that was taken out"
             yield Finding("cards", Verdict.MEND, f"{count}, and the node has had {expected}", remedy)
         else:
             yield Finding("cards", Verdict.GOOD if count else Verdict.MEND, str(count), "" if count else "see dmesg")
@@ -45,18 +45,25 @@ def driver_findings(clock: Clock, state: NodeState) -> Iterator[Finding]:
 
 
 def machine_findings(proc: Path = Path("/proc"), kernel_log: Path = KERNEL_LOG) -> Iterator[Finding]:
-    """Whether PIDs can be told, and XID errors be heard of."""
-    if sees_host_processes(proc):
-        yield Finding("PID namespace", Verdict.GOOD, "the host's: owners of processes can be proved")
-    else:
-        said = "not the host's: no owner can be proved"
-        yield Finding("PID namespace", Verdict.MEND, said, "run the collector in the host's, as by --pid=host")
+    """Whether owners of processes can be proved, and XID errors be heard of."""
+    others, cut = "the PIDs that the driver names are others", "the part of their names that is proof is cut off"
+    yield _namespace("PID", others, "--pid=host", is_hosts=sees_host_processes(proc))
+    yield _namespace("cgroup", cut, "--cgroupns=host", is_hosts=sees_host_cgroups(proc))
     reason = _unreadable(kernel_log)
     if reason is None:
         yield Finding("kernel log", Verdict.GOOD, f"{kernel_log} is heard: XID errors are counted from it, too")
     else:
         said = f"{kernel_log} is not heard ({reason}): XID errors count as far as the driver's events tell of them"
         yield Finding("kernel log", Verdict.NOTE, said, "run the collector as root, or with CAP_SYSLOG and the device")
+
+
+def _namespace(kind: str, otherwise: str, option: str, *, is_hosts: bool) -> Finding:
+    """On one of the two; `otherwise` is what another than the host's costs, `option` how a container gets that."""
+    what = f"{kind} namespace"
+    if is_hosts:
+        return Finding(what, Verdict.GOOD, "the host's, without which no owner is proved")
+    said = f"not the host's: {otherwise}, and no owner can be proved"
+    return Finding(what, Verdict.MEND, said, f"run the collector in the host's, as by {option}")
 
 
 def _persistence(driver: Driver, count: int) -> Iterator[Finding]:

@@ -34,8 +34,8 @@ _REASONS = {
     FieldState.PROFILER_BUSY: Reason("another profiler has the card", "stop it, as by `dcgmi profile --pause`"),
     FieldState.QUIESCED: Reason("the cards are let go of", "take them up by `gputab quiesce --resume`"),
     FieldState.ATTRIBUTION_UNAVAILABLE: Reason(
-        "the PIDs that the driver names are not those seen here",
-        "run the collector in the host's PID namespace",
+        "the PIDs that the driver names, or the names of their cgroups, are not those seen here",
+        "run the collector in the host's PID and cgroup namespaces, as by --pid=host --cgroupns=host",
         is_wrong=True,
     ),
 }

@@ -1,7 +1,7 @@
 """The sampling loop over scripted cards and a clock that stands still unless the loop sleeps."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from threading import Event
 
@@ -16,6 +16,7 @@ from collector.steady_clock import SteadyClock
 from domain.inventory import Device
 from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
 from domain.series import (
+    COLLECTOR_HOLES,
     GPU_BUSY,
     GPU_MEMORY_USED,
     GPU_UP,
@@ -94,7 +95,7 @@ class Rig:
             for line in batch.body.splitlines():
                 run = json.loads(line)
                 labels = run["metric"]
-                apart = labels.get("gpu_uuid") or labels.get("field", "")
+                apart = labels.get("gpu_uuid") or labels.get("field") or labels.get("reason", "")
                 for millis, value in zip(run["timestamps"], run["values"], strict=True):
                     assert millis == batch.second_s * 1_000, "every sample of a second has its stamp"
                     assert labels["node"] == "node-1"
@@ -103,6 +104,14 @@ class Rig:
 
     def values(self, series: Series, apart: str = "") -> dict[int, float]:
         return self.pushed()[series.name, apart]
+
+    def holes(self) -> dict[int, int]:
+        """What each second said of the holes until then, for whatever reason."""
+        counts = Counter[int]()
+        for (name, _), values in self.pushed().items():
+            if name == COLLECTOR_HOLES.name:
+                counts.update({second_s: int(value) for second_s, value in values.items()})
+        return dict(counts)
 
 
 MakeRig = Callable[..., Rig]

@@ -26,7 +26,7 @@ def noise(size: int) -> bytes:
 def put_all(queue: BatchQueue, seconds: range) -> None:
     """Each with its body, and without a hole."""
     for second_s in seconds:
-        queue.put(second_s, body_of(second_s), 0)
+        queue.put(second_s, body_of(second_s))
 
 
 def waiting(queue: BatchQueue) -> list[int]:

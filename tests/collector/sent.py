@@ -16,7 +16,7 @@ def put_samples(queue: BatchQueue, node: str, seconds: range) -> None:
     """In each second one card uses as many bytes as the second is called."""
     for second_s in seconds:
         run = one_sample(GPU_MEMORY_USED, {"node": node, "gpu_uuid": "GPU-1"}, second_s, second_s)
-        queue.put(second_s, encode([run]), 0)
+        queue.put(second_s, encode([run]))
 
 
 def stored_seconds(url: str, node: str, seconds: range) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from structlog.testing import capture_logs
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.past_seconds import PastSecond, remembered
 from collector.source import ScriptedSource
@@ -90,6 +91,7 @@ def test_what_a_source_remembers_is_no_hole(queue: BatchQueue, victoriametrics_u
     assert not sampled & set(range(last_s + 1, last_s + 5))
     span = (queue.sampled_until_s or 0) - last_s - 1
     assert len(sampled) + queue.holes == span
+    assert queue.holes_by_reason[HoleReason.NOT_RUNNING] >= 40 - 1 - len(known)
 
 
 def test_seconds_that_go_by_while_a_source_tells_of_others_are_asked_for_too(

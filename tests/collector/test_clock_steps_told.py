@@ -2,7 +2,8 @@
 
 import pytest
 
-from domain.series import COLLECTOR_CLOCK_STEPS, COLLECTOR_HOLES, GPU_BUSY
+from collector.delivery.holes import HoleReason
+from domain.series import COLLECTOR_CLOCK_STEPS, GPU_BUSY
 from tests.collector.rig import SECOND_US, MakeRig
 
 
@@ -18,7 +19,8 @@ def test_a_step_is_told_with_the_next_second_that_is_sampled(make_rig: MakeRig, 
     sampled = list(rig.values(GPU_BUSY, "GPU-0"))
     assert len(sampled) == len(set(sampled)) == 6
     assert list(rig.values(COLLECTOR_CLOCK_STEPS).values()) == [0, 0, 0, 1, 1, 1]
-    holes = rig.values(COLLECTOR_HOLES)
+    holes = rig.holes()
+    assert rig.queue.holes_by_reason[HoleReason.CLOCK] == rig.queue.holes > 0
     assert [holes[second_s] + place + 1 for place, second_s in enumerate(sampled)] == [
         second_s + 1 - sampled[0] for second_s in sampled
     ]

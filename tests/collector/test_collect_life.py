@@ -16,10 +16,12 @@ from domain.series import (
     COLLECTOR_DRIVER_OPENED,
     COLLECTOR_DRIVER_STATE,
     COLLECTOR_EXPECTED_CARDS,
-    COLLECTOR_HOLES,
+    COLLECTOR_LATENESS,
     GPU_BUSY,
     GPU_FIELD_STATE,
+    GPU_MEMORY_USED,
     GPU_UP,
+    MIG_INFO,
     Series,
 )
 from domain.units import MIB
@@ -49,6 +51,13 @@ class Node:
         with Pusher(self._url) as pusher, Reader(self._url) as reader:
             pusher.flush()
             return reader.export(Selector(series, {"node": self.name}), self._began_s, now_s() + 1).frame
+
+    def names(self, labels: str) -> set[str]:
+        """Of every series with those labels, in MetricsQL."""
+        with Pusher(self._url) as pusher, Reader(self._url) as reader:
+            pusher.flush()
+            query = f'last_over_time({{node="{self.name}",{labels}}}[1h])'
+            return {found.labels["__name__"] for found in reader.instant(query, now_s())}
 
     def wait_for_value(self, series: Series, value: float, **labels: str) -> None:
         """Wait until the last value of the series is that."""
@@ -96,7 +105,7 @@ def _is_complete(node: Node, uuid: str) -> None:
         assert len(queue) == 0
     finally:
         queue.close()
-    frame = node.samples(COLLECTOR_HOLES)
+    frame = node.samples(COLLECTOR_LATENESS)
     seconds = frame["second_s"].to_list()
     assert until_s is not None
     assert len(seconds) + holes == until_s - seconds[0]
@@ -192,7 +201,7 @@ def test_cards_are_let_go_of_and_taken_up_again_at_a_command(node: Node, capsys:
     quiet_s = now_s()
     _stop(process)
     process = node.collect()
-    wait_until(lambda: node.last_s(COLLECTOR_HOLES) > now_s() - 2)
+    wait_until(lambda: node.last_s(COLLECTOR_LATENESS) > now_s() - 2)
     assert node.driver.opened() == NOTHING, "it stays so over a restart"
     assert node.last_s(GPU_UP) <= quiet_s
 
@@ -232,3 +241,22 @@ def test_a_call_that_hangs_is_named_and_the_request_stands(node: Node) -> None:
     wait_until(lambda: node.driver.opened() == NOTHING)
     quiesce(node.name)
     _stop(process)
+
+
+def test_the_generation_of_an_instance_is_told_beside_its_values_and_never_on_them(node: Node) -> None:
+    """M2: the same number, profile and UUID for the next tenant: what is summed by labels stays one series."""
+    card = node.driver.card(0, "NVIDIA H100 80GB HBM3", mig_mode=1, full_card_sms=132)
+    uuid = node.driver.create_instance(card, "1g.10gb")
+    process = node.collect()
+    node.wait_for_value(MIG_INFO, 1, mig_uuid=uuid, generation="1")
+    node.driver.destroy_instance(uuid)
+    wait_until(lambda: node.last_s(MIG_INFO) < now_s() - 1)
+    assert node.driver.create_instance(card, "1g.10gb") == uuid
+    node.wait_for_value(MIG_INFO, 1, mig_uuid=uuid, generation="2")
+    _stop(process)
+
+    generations = node.samples(MIG_INFO)["generation"].to_list()
+    assert generations == sorted(generations)
+    assert set(generations) == {"1", "2"}
+    assert node.names('generation!=""') == {MIG_INFO.name}
+    assert {GPU_UP.name, GPU_MEMORY_USED.name} <= node.names(f'mig_uuid="{uuid}"')

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from collector.kernel_log import KernelLog, PciAddress, XidLine, pci_address, read_xid
 from collector.node_state import NodeState
 from collector.xid_events import XidEvents
+from tests.collector.disks import descriptors_of
 from tests.collector.patience import CLOCK, wait_until
 
 CARD = PciAddress(0, 0xAE, 0)
@@ -86,8 +87,8 @@ def test_a_log_that_fails_to_be_read_is_said_and_ends_nothing_else(tmp_path: Pat
     (tmp_path / "log").touch()
     log = KernelLog(tmp_path / "log", _events(), lambda: {CARD: "GPU-1"})
     folder = os.open(tmp_path, os.O_RDONLY)
-    assert log._descriptor is not None
-    os.dup2(folder, log._descriptor)
+    (descriptor,) = descriptors_of(tmp_path / "log")
+    os.dup2(folder, descriptor)
     os.close(folder)
     with capture_logs() as logs:
         log.run(threading.Event())

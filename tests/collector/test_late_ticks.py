@@ -3,9 +3,10 @@
 import pytest
 from structlog.testing import capture_logs
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from domain.samples import DeviceReading
-from domain.series import COLLECTOR_HOLES, GPU_BUSY
+from domain.series import GPU_BUSY
 from tests.collector.rig import SECOND_US, START_S, MakeRig, Rig, answer
 
 
@@ -23,8 +24,8 @@ def test_a_second_of_which_too_little_is_left_is_a_hole(make_rig: MakeRig, late_
     rig.run(1)
     next_s = second_s + late_us // SECOND_US + 1
     with capture_logs():
-        assert rig.values(COLLECTOR_HOLES)[next_s] == next_s - second_s
-    assert rig.queue.holes == next_s - second_s
+        assert rig.holes()[next_s] == next_s - second_s
+    assert rig.queue.holes == rig.queue.holes_by_reason[HoleReason.LATE] == next_s - second_s
 
 
 def test_a_second_that_ends_while_the_cards_are_read_is_a_hole(make_rig: MakeRig) -> None:

@@ -7,7 +7,6 @@ from domain.samples import DeviceReading
 from domain.series import (
     COLLECTOR_CLOCK_SKEW,
     COLLECTOR_GARBAGE,
-    COLLECTOR_HOLES,
     COLLECTOR_LATENESS,
     COLLECTOR_MISSED,
     COLLECTOR_QUEUED,
@@ -29,7 +28,7 @@ def test_every_card_is_sampled_on_every_second(make_rig: MakeRig) -> None:
     for device in DEVICES:
         for series in (GPU_UP, GPU_BUSY, GPU_MEMORY_USED, OWNER_MEMORY):
             assert list(rig.values(series, device.uuid)) == list(range(START_S, START_S + 5))
-    assert set(rig.values(COLLECTOR_HOLES).values()) == {0}
+    assert set(rig.holes().values()) == {0}
     assert rig.queue.complete_until_s == START_S
 
 

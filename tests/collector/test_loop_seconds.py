@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from domain.series import (
     COLLECTOR_HOLES,
@@ -27,9 +28,9 @@ def test_missed_seconds_are_holes_and_are_not_filled_with_later_values(make_rig:
 
     sampled = list(rig.values(GPU_BUSY, "GPU-0"))
     assert sampled == [START_S, START_S + 1, START_S + 6, START_S + 7]
-    assert rig.values(COLLECTOR_HOLES)[START_S + 6] == 4
+    assert rig.holes()[START_S + 6] == rig.values(COLLECTOR_HOLES, "late")[START_S + 6] == 4
     assert rig.queue.holes == 4
-    assert [log["event"] for log in logs] == ["seconds_missed"]
+    assert [(log["event"], log["reason"]) for log in logs] == [("seconds_missed", "late")]
 
 
 @pytest.mark.parametrize("back_s", [1, 2, 5, 30, 70])
@@ -63,7 +64,7 @@ def test_a_clock_that_steps_and_comes_back_costs_the_seconds_it_was_away(make_ri
     rig.run(3)
 
     assert list(rig.values(GPU_BUSY, "GPU-0")) == [*range(START_S, START_S + 3), *range(START_S + 4, START_S + 7)]
-    assert rig.queue.holes == 1
+    assert rig.queue.holes == rig.queue.holes_by_reason[HoleReason.CLOCK] == 1
 
 
 def test_a_clock_that_was_set_forward_for_good_is_believed(make_rig: MakeRig) -> None:
@@ -75,7 +76,25 @@ def test_a_clock_that_was_set_forward_for_good_is_believed(make_rig: MakeRig) ->
     rig.run(3)
 
     assert list(rig.values(GPU_BUSY, "GPU-0"))[3:] == list(range(START_S + 3_612, START_S + 3_615))
-    assert rig.queue.holes == 3_609
+    assert rig.queue.holes == rig.queue.holes_by_reason[HoleReason.CLOCK] == 3_609
+
+
+def test_each_hole_has_the_reason_of_its_own_time(make_rig: MakeRig) -> None:
+    """A step of the clock is no reason for what is missed before it or long after it."""
+    rig = make_rig()
+    rig.run(3)
+    rig.clock.advance_us(2 * SECOND_US)
+    rig.run(1)
+    rig.clock.set_by_us(30 * SECOND_US)
+    with capture_logs() as logs:
+        rig.run(2)
+        rig.clock.advance_us(5 * SECOND_US)
+        rig.run(1)
+
+    holes = {reason: seconds for reason, seconds in rig.queue.holes_by_reason.items() if seconds}
+    assert holes == {HoleReason.LATE: 2 + 5, HoleReason.CLOCK: 39}
+    said = [(log["reason"], log["seconds"]) for log in logs if log["event"] == "seconds_missed"]
+    assert said == [("clock", 39), ("late", 5)]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -113,6 +132,7 @@ def test_a_clock_that_was_wrong_for_long_does_not_silence_the_collector(
     assert silent_s <= 75
     assert queue.sampled_until_s == now_s + 1
     assert silent_s - 4 <= queue.holes - holes <= silent_s, "the silence is recorded"
+    assert queue.holes_by_reason[HoleReason.CLOCK] >= queue.holes - holes
     assert [log["event"] for log in logs][-1] == "sampling_starts_again"
     queue.close()
 
@@ -127,9 +147,9 @@ def test_a_restart_makes_the_seconds_between_a_hole(make_rig: MakeRig, tmp_path:
     rig.clock.advance_us(10 * SECOND_US)
     rig.run(1)
 
-    assert queue.holes == 8
+    assert queue.holes == queue.holes_by_reason[HoleReason.NOT_RUNNING] == 8
     assert queue.sampled_until_s == START_S + 11
-    assert rig.values(COLLECTOR_HOLES) == {START_S: 0, START_S + 1: 0, START_S + 10: 8}
+    assert rig.holes() == {START_S: 0, START_S + 1: 0, START_S + 10: 8}
     queue.close()
 
 

@@ -94,9 +94,8 @@ def test_a_file_of_somebody_else_is_an_error_not_an_empty_memory(tmp_path: Path)
 def test_a_disk_that_takes_nothing_is_said_once_and_tried_again(tmp_path: Path) -> None:
     """A folder that is a file takes nothing from anybody, root included."""
     blocked = tmp_path / "folder"
+    state = NodeState(blocked / "node.json")
     blocked.write_text("no folder")
-    state = NodeState(tmp_path / "node.json")
-    state._path = blocked / "node.json"
     state.keep(devices=DEVICES)
     with capture_logs() as logs:
         state.save()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.delivery.sender import Sender
 from domain.clock import MICROSECONDS
@@ -56,7 +57,7 @@ def test_nothing_leaves_the_queue_while_the_clock_is_so_wrong_that_it_would_be_d
             clock.advance_us(MICROSECONDS)
         assert (len(queue), queue.refused, queue.complete_until_s) == (5, 0, wrong.start)
         clock.set_by_us(-by_s * MICROSECONDS)
-        queue.start_again(present_s, holes=0)
+        queue.skip_to(present_s, 0, HoleReason.CLOCK)
         put_samples(queue, NODE, range(present_s, present_s + 3))
         assert sender.deliver()
         assert pusher.dropped_rows() == dropped

@@ -166,13 +166,14 @@ def _said_by_collector(scene: Scene, node: str, uuids: Iterable[str], second_s: 
     values: Mapping[Series, float] = {
         COLLECTOR_LATENESS: 0.002,
         COLLECTOR_QUEUED: 1,
-        COLLECTOR_HOLES: 3 if second_s >= scene.half_s else 0,
         COLLECTOR_REFUSED: 0,
         COLLECTOR_CLOCK_SKEW: -0.01,
         COLLECTOR_COMPLETE_UNTIL: second_s + 1,
     }
     for series, value in values.items():
         yield one_sample(series, labels, second_s, value)
+    late = 3 if second_s >= scene.half_s else 0
+    yield one_sample(COLLECTOR_HOLES, {**labels, "reason": "late"}, second_s, late)
     if second_s >= scene.half_s:
         for uuid in scene.silent.intersection(uuids):
             yield one_sample(COLLECTOR_MISSED, {**labels, "gpu_uuid": uuid}, second_s, second_s - scene.half_s + 1)

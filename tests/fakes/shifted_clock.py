@@ -1,13 +1,9 @@
 """A wall clock for a program of another process, which a test sets forward and back while the program runs."""
 
 import mmap
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
-
-_SOURCE = Path(__file__).with_suffix(".c")
+from tests.fakes.preloading import preloaded
 
 
 class ShiftedClock:
@@ -15,11 +11,7 @@ class ShiftedClock:
 
     def __init__(self, folder: Path) -> None:
         """Built in that folder; skips where there is no C compiler."""
-        compiler = shutil.which("gcc") or shutil.which("cc")
-        if compiler is None:
-            pytest.skip("needs a C compiler to build a clock that can be set")
-        self._library = folder / "shifted_clock.so"
-        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", self._library, _SOURCE, "-ldl"], check=True)
+        self.library = preloaded(Path(__file__).with_suffix(".c"), folder)
         self._file = folder / "shifted_clock.state"
         self._file.write_bytes(bytes(8))
         with self._file.open("r+b") as file:
@@ -28,7 +20,7 @@ class ShiftedClock:
 
     def env(self) -> dict[str, str]:
         """What a program has to be started with."""
-        return {"LD_PRELOAD": str(self._library), "SHIFTED_CLOCK": str(self._file)}
+        return {"LD_PRELOAD": str(self.library), "SHIFTED_CLOCK": str(self._file)}
 
     def set(self, by_s: int) -> None:
         """From now on the wall clock is that many seconds ahead of the machine's, or behind where negative."""

@@ -8,20 +8,24 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from domain.errors import UnavailableError
 from tests.fakes.nvml.build import SYMBOL_LISTS, build, exported_by, implemented
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes_nvml.answers import code_of
 
 ROOT = Path(__file__).parents[2]
 Use = Callable[[Path], FakeDriver]
+Build = Callable[..., Path]
 DRIVERS = ["590.48.01", "610.57.04"]
 needs_lists = pytest.mark.skipif(not SYMBOL_LISTS.is_dir(), reason="the lists of exports are not beside the checkout")
 
 
 @needs_lists
 @pytest.mark.parametrize("version", DRIVERS)
-def test_a_driver_exports_the_names_that_the_real_one_does(use_driver: Use, tmp_path: Path, version: str) -> None:
-    path = build(tmp_path, driver=version)
+def test_a_driver_exports_the_names_that_the_real_one_does(
+    use_driver: Use, build_nvml: Build, tmp_path: Path, version: str
+) -> None:
+    path = build_nvml(tmp_path, driver=version)
     exports = exported_by(version)
     assert implemented(path) == exports
     assert len(exports) > 400
@@ -48,9 +52,9 @@ def test_nothing_is_implemented_that_no_driver_has(nvml_library: Path) -> None:
     assert implemented(nvml_library) - known == set()
 
 
-def test_names_can_be_taken_away_and_added(use_driver: Use, tmp_path: Path) -> None:
+def test_names_can_be_taken_away_and_added(use_driver: Use, build_nvml: Build, tmp_path: Path) -> None:
     gone, added = "nvmlEventSetWait_v2", "nvmlDeviceGetConfComputeMemSizeInfo"
-    path = build(tmp_path, without=[gone], stubs=[added])
+    path = build_nvml(tmp_path, without=[gone], stubs=[added])
     assert gone not in implemented(path)
     assert added in implemented(path)
     use_driver(path)
@@ -59,8 +63,8 @@ def test_names_can_be_taken_away_and_added(use_driver: Use, tmp_path: Path) -> N
     pynvml.nvmlShutdown()
 
 
-def test_a_driver_before_510_lacks_the_later_calls(tmp_path: Path) -> None:
-    names = implemented(build(tmp_path, "-DOLD_DRIVER"))
+def test_a_driver_before_510_lacks_the_later_calls(build_nvml: Build, tmp_path: Path) -> None:
+    names = implemented(build_nvml(tmp_path, "-DOLD_DRIVER"))
     assert not {"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses_v3"} & names
     assert {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetComputeRunningProcesses_v2"} <= names
 
@@ -73,6 +77,18 @@ def test_the_library_is_the_one_that_the_bindings_look_for(nvml_library: Path, t
     assert b"libnvidia-ml.so.1" in nvml_library.read_bytes()
 
 
+def test_a_machine_without_a_compiler_is_told_what_to_install(
+    nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever builds: a test skips, a program such as the benchmark ends with the words."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="'gcc' is not on PATH; install it"):
+        build(tmp_path)
+    with pytest.raises(UnavailableError, match="'nm' is not on PATH; install it"):
+        implemented(nvml_library)
+
+
+@pytest.mark.usefixtures("nvml_library")
 def test_the_example_of_the_readme_runs_a_program_on_the_fake(tmp_path: Path) -> None:
     """With the library that it builds, in a process that knows nothing of it."""
     readme = Path(build.__code__.co_filename).with_name("README.md").read_text()

@@ -52,8 +52,8 @@ def test_where_none_is_at_work_what_waits_is_told(queue_file: Path, look: Look) 
     assert look(0)["queue"].said == "none yet"
     assert not queue_file.exists()
     with closing(BatchQueue(queue_file, MIB)) as queue:
-        queue.put(NOW_S - 7, b"{}\n", 0)
-        queue.put(NOW_S - 6, b"{}\n", 0)
+        queue.put(NOW_S - 7, b"{}\n")
+        queue.put(NOW_S - 6, b"{}\n")
     found = look(0)
     assert found["collector"].remedy == "start it by `gputab collect`"
     assert found["queue"].said == "2 seconds wait, the oldest for 7 s; 0.0 MiB on disk"
@@ -62,7 +62,7 @@ def test_where_none_is_at_work_what_waits_is_told(queue_file: Path, look: Look) 
 
 def test_seconds_that_wait_for_long_are_to_be_looked_into(queue_file: Path, look: Look) -> None:
     with closing(BatchQueue(queue_file, MIB)) as queue:
-        queue.put(NOW_S - 61, b"{}\n", 0)
+        queue.put(NOW_S - 61, b"{}\n")
     assert look(0)["queue"].verdict is Verdict.MEND
 
 

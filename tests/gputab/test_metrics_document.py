@@ -3,10 +3,31 @@
 import re
 from pathlib import Path
 
+from collector.call_times import CallTimes
 from collector.capabilities import CAPABILITIES, Family, Told, family_of
-from domain.series import CATALOGUE, GPU_BUSY, GPU_SM_ACTIVE, card, health
+from collector.own_metrics import OwnMetrics, OwnValue
+from collector.own_values import call_values
+from domain.clock import FrozenClock
+from domain.series import (
+    CATALOGUE,
+    COLLECTOR_CALLS,
+    COLLECTOR_HOLES,
+    GPU_BASIS_INFO,
+    GPU_BUSY,
+    GPU_COMPUTE,
+    GPU_FIELD_STATE,
+    GPU_INFO,
+    GPU_JPEG_BUSY,
+    GPU_SM_ACTIVE,
+    GPU_TOPOLOGY_LINK,
+    GPU_UP,
+    MIG_INFO,
+    OWNER_MEMORY,
+    card,
+    health,
+)
 from domain.series.series import Series
-from gputab.metrics_document import FILE, text, write
+from gputab.metrics_document import FILE, SELDOM, text, write
 
 
 def test_the_committed_file_is_what_the_catalogue_makes() -> None:
@@ -32,6 +53,28 @@ def test_whoever_is_said_to_tell_a_series_has_a_word_for_it() -> None:
         is_dcgms = set(capability.told) <= {Told.DCGM, Told.NO}
         assert bool(capability.nvml) is not is_dcgms, series.name
         assert bool(capability.note) or set(capability.told) == {Told.YES} or series.name.endswith(("_info", "_ratio"))
+
+
+def test_each_series_of_a_card_says_what_tells_it_on_a_node_that_is_read_by_dcgm() -> None:
+    """A card's state and the memory of its owners are there too, though no field of DCGM is either."""
+    told = {
+        match[1]: match[2]
+        for match in re.finditer(r"^\| `(\w+)` \|(?: [^|]+ \|){4} (?:[^|]* \|) ([^|]*)\|$", text(), re.MULTILINE)
+    }
+    for series in (GPU_UP, OWNER_MEMORY, GPU_COMPUTE, GPU_FIELD_STATE, GPU_BASIS_INFO, GPU_INFO, MIG_INFO, GPU_BUSY):
+        assert told[series.name].strip(), series.name
+    assert not told[GPU_JPEG_BUSY.name].strip(), "DCGM has no such field"
+
+
+def test_what_is_told_seldom_is_what_the_parts_of_a_collector_tell_seldom() -> None:
+    """Of the driver's functions, in the seconds that are multiples of 15, and never beside them."""
+    calls = CallTimes(FrozenClock(0))
+    calls.note("DeviceGetCount", 0.0, "UNKNOWN")
+    own = OwnMetrics("node", lambda: [OwnValue(COLLECTOR_HOLES, 1, {"reason": "late"})], lambda: call_values(calls))
+    seldom = {run.series for run in own.runs(15)} - {run.series for run in own.runs(16)}
+    (group,) = [group for group in SELDOM if COLLECTOR_CALLS in group]
+    assert set(group) == seldom | {GPU_TOPOLOGY_LINK}
+    assert "every 15 s" in SELDOM[group]
 
 
 def test_only_a_file_that_differs_is_written(tmp_path: Path) -> None:

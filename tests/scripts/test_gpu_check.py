@@ -4,9 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import pytest
 
 from scripts.hardware_run import file_name
 from scripts.section import Section
@@ -31,6 +33,21 @@ SMI = """#!/bin/sh
 echo "GPU-00000000-0000-0000-0000-000000000000, 81559, 479, 1024, 70.00, 40, 1980"
 """
 
+# Becomes what its arguments say once loopback is up, as it is on every machine (netdevice(7)), and if nothing else is.
+LOOPBACK_UP = """
+import errno, fcntl, os, socket, struct, sys
+with socket.socket() as door:
+    fcntl.ioctl(door, 0x8914, struct.pack("16sh22x", b"lo", 1))
+    assert door.connect_ex(("192.0.2.1", 80)) == errno.ENETUNREACH
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+# In place of the program: it has less patience than it is asked for, which it writes down.
+TIMEOUT = """#!/bin/sh
+echo "$3" > "$(dirname "$0")/limit"
+shift 3
+exec {timeout} --foreground --kill-after=1 3 "$@"
+"""
+
 
 @contextmanager
 def at_work(library: Path, folder: Path, model: Model) -> Iterator[FakeDriver]:
@@ -49,10 +66,12 @@ def at_work(library: Path, folder: Path, model: Model) -> Iterator[FakeDriver]:
         yield driver
 
 
-def check(driver: FakeDriver, file: Path, path: str = os.environ["PATH"]) -> "subprocess.CompletedProcess[str]":
-    """Run it, with little time for each question."""
+def check(
+    driver: FakeDriver, file: Path, path: str = os.environ["PATH"], within: Sequence[str] = ()
+) -> "subprocess.CompletedProcess[str]":
+    """Run it, with little time for each question; `within` are words that run what follows them."""
     environment = {**os.environ, **driver.env(), "PYTHON": sys.executable, "PATH": path}
-    command = [str(ROOT / "scripts" / "gpu_check.sh"), "--seconds", "2.5", "--out", str(file)]
+    command = [*within, str(ROOT / "scripts" / "gpu_check.sh"), "--seconds", "2.5", "--out", str(file)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -72,14 +91,27 @@ def test_every_question_is_answered_of_a_card_without_them(folder: Path, nvml_li
     check_report(folder, nvml_library, RTX_4090, has_gpm=False)
 
 
-def check_report(folder: Path, library: Path, model: Model, *, has_gpm: bool) -> None:
+@side_by_side
+def test_no_question_needs_a_network(folder: Path, nvml_library: Path) -> None:
+    """In a network namespace of its own there is loopback and nothing else: no interface, no route, no name server."""
+    apart = ["unshare", "--map-root-user", "--net"]
+    try:
+        asked = subprocess.run([*apart, "true"], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        pytest.skip(f"needs a network namespace: {error}")
+    if asked.returncode:
+        pytest.skip(f"needs a network namespace: {asked.stderr.strip()}")
+    check_report(folder, nvml_library, H100, has_gpm=True, within=[*apart, sys.executable, "-c", LOOPBACK_UP])
+
+
+def check_report(folder: Path, library: Path, model: Model, *, has_gpm: bool, within: Sequence[str] = ()) -> None:
     """Run it on such a card, and look at what it wrote."""
     smi = folder / "bin" / "nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(SMI)
     smi.chmod(0o755)
     with at_work(library, folder, model) as driver:
-        done = check(driver, folder / "report.md", f"{smi.parent}:{os.environ['PATH']}")
+        done = check(driver, folder / "report.md", f"{smi.parent}:{os.environ['PATH']}", within)
     assert (done.returncode, done.stdout.strip()) == (0, str(folder / "report.md")), done.stderr
 
     report = (folder / "report.md").read_text("utf-8")
@@ -104,6 +136,22 @@ def test_a_machine_without_a_card_is_one_line_and_no_report(nvml_library: Path, 
     done = check(FakeDriver(nvml_library, tmp_path / "fake-nvml.state"), tmp_path / "report.md")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "cannot check any card: the driver has none; see dmesg"
+    assert not (tmp_path / "report.md").exists()
+
+
+def test_a_call_that_hangs_ends_it_within_three_minutes(nvml_library: Path, tmp_path: Path) -> None:
+    """L4: with a line that says so, and without a report."""
+    driver = FakeDriver(nvml_library, tmp_path / "fake-nvml.state")
+    driver.fault(0, "nvmlDeviceGetFieldValues", driver.card(0, model=H100), hang=True)
+    impatient = tmp_path / "bin" / "timeout"
+    impatient.parent.mkdir()
+    impatient.write_text(TIMEOUT.format(timeout=shutil.which("timeout")))
+    impatient.chmod(0o755)
+    done = check(driver, tmp_path / "report.md", f"{impatient.parent}:{os.environ['PATH']}")
+    limit_s = int((impatient.parent / "limit").read_text())
+    assert limit_s + 5 < 180
+    words = f"cannot check any card: no end after {limit_s} s, as where a call of the driver hangs; see dmesg"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, words)
     assert not (tmp_path / "report.md").exists()
 
 

@@ -77,7 +77,7 @@ class CardValues:
         self._gpm = Gpm(self._probe, gpm.CARD_METRICS, "GpmSampleGet", handle)
         self._utilisation = Utilisation(self._probe)
         self._power = Power(self._probe, counters)
-        self._pcie = Pcie(counters)
+        self._pcie = Pcie(counters.add)
         self._clock_events = ClockEvents(self._probe)
         self._links = NvLinks(self._probe, counters)
         self._vgpus = Vgpus(self._probe)
@@ -116,7 +116,7 @@ class CardValues:
             self._health.tell(telling, told)
         else:
             self._health.tell_missing(telling)
-        _tell_metrics(telling, metrics)
+        _tell_metrics(telling, metrics, self._counters)
         self._counters.see(telling)
         self._stuck.check(telling, self._power.limit_watts, probe.now_s)
         self._compute.tell(telling, probe.now_s)
@@ -144,14 +144,26 @@ class InstanceValues:
     """One MIG instance, asked once a second from its card's thread. Made anew where its generation changes.
 
     `card` is the handle of the card, `handle` that of the MIG device. Several compute instances in one GPU instance
-    share what is told here: one of these per GPU instance.
+    share what is told here: one of these per GPU instance. `counters` are the card's, and outlive it.
     """
 
-    def __init__(self, driver: Driver, card: Any, handle: Any, gi_id: int, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        card: Any,
+        handle: Any,
+        gi_id: int,
+        *,
+        generation: int,
+        clock: Clock,
+        counters: CardCounters,
+    ) -> None:
+        self._counters = counters
         self._probe = Probe(driver, handle, clock)
         # Metrics are the card's business, and the number of the instance a part of the question.
         self._card = Probe(driver, card, clock)
         self._gpm = Gpm(self._card, gpm.INSTANCE_METRICS, "GpmMigSampleGet", card, gi_id)
+        self._pcie = Pcie(counters.of_instance(gi_id, generation).add)
         self._said: Said | None = None
         self._compute = ComputeBasis(INSTANCE_CANDIDATES)
 
@@ -161,7 +173,9 @@ class InstanceValues:
         self._probe.begin()
         self._card.begin()
         _tell_memory(telling, self._probe)
-        _tell_metrics(telling, self._gpm.read())
+        metrics = self._gpm.read()
+        _tell_metrics(telling, metrics, self._counters)
+        self._pcie.tell(telling, {}, metrics, self._gpm.window_s)
         telling.tell(GPU_BUSY, FieldState.UNSUPPORTED)
         self._compute.tell(telling, self._probe.now_s)
         self._said = telling.said(self._said)
@@ -180,8 +194,11 @@ def _tell_memory(telling: Telling, probe: Probe) -> None:
     telling.tell(GPU_MEMORY_USED, memory if is_missing else memory.used)
 
 
-def _tell_metrics(telling: Telling, metrics: Metrics) -> None:
+def _tell_metrics(telling: Telling, metrics: Metrics, counters: CardCounters) -> None:
     for series, metric in gpm.RATIOS.items():
-        telling.tell(series, gpm.ratio(metrics[metric]))
+        told = metrics[metric]
+        if not isinstance(told, FieldState):
+            told = counters.capped_ratio(series, told / 100)
+        telling.tell(series, told)
     for series, metric in _CYCLES.items():
         telling.tell(series, metrics[metric])

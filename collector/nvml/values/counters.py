@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from collector.ranges import is_possible
+from collector.ranges import counted_ratio, is_possible
 from collector.telling import Telling
 from domain.series import GPU_ENERGY, Kind, Series
 
@@ -17,14 +17,17 @@ class CardCounters:
     """The counters of one card, as they were last seen: one per card UUID, for as long as the process runs.
 
     It outlives handles, since a counter begins again just where the driver was loaded anew. Used from the card's own
-    thread; `resets` may be read from any.
+    thread; `resets` and `capped` may be read from any.
     """
 
     def __init__(self) -> None:
         self.resets: Mapping[Series, int] = {}
         """How often a counter of the card began again, by series; those that never did are not in it."""
+        self.capped: Mapping[Series, int] = {}
+        """How often a ratio of the card, or of an instance on it, was taken as 1, by series; see `capped_ratio`."""
         self._last: dict[tuple[Series, str], int | float] = {}
-        self._totals: dict[Series, int | float] = {}
+        self._totals = Totals()
+        self._of_instances: dict[int, tuple[int, Totals]] = {}
         self._drawn: tuple[float, float] | None = None
 
     def see(self, telling: Telling) -> None:
@@ -39,8 +42,21 @@ class CardCounters:
 
     def add(self, series: Series, amount: int | float) -> int | float:
         """The total of what the collector itself adds up, where the card counts nothing."""
-        total = self._totals[series] = self._totals.get(series, 0) + amount
-        return total
+        return self._totals.add(series, amount)
+
+    def of_instance(self, gi_id: int, generation: int) -> "Totals":
+        """What is added up of the MIG instance of that number: anew in each generation, of which the last is kept."""
+        known = self._of_instances.get(gi_id)
+        if known is None or known[0] != generation:
+            known = self._of_instances[gi_id] = generation, Totals()
+        return known[1]
+
+    def capped_ratio(self, series: Series, ratio: float) -> float:
+        """As `ranges.counted_ratio`; each that is not handed on as it was told is counted."""
+        counted = counted_ratio(ratio)
+        if counted != ratio:
+            self.capped = {**self.capped, series: self.capped.get(series, 0) + 1}
+        return counted
 
     def energy_joules(self, power_watts: float, now_s: float) -> float:
         """The energy of a card that does not count it: its power over time, as straight lines between the readings.
@@ -59,6 +75,18 @@ class CardCounters:
         self._last[series, part] = value
         if value < last:
             self.resets = {**self.resets, series: self.resets.get(series, 0) + 1}
+
+
+class Totals:
+    """What the collector itself adds up of one device, by series."""
+
+    def __init__(self) -> None:
+        self._totals: dict[Series, int | float] = {}
+
+    def add(self, series: Series, amount: int | float) -> int | float:
+        """The total, with this."""
+        total = self._totals[series] = self._totals.get(series, 0) + amount
+        return total
 
 
 class ByteCounter:

@@ -7,7 +7,6 @@ from typing import Any
 
 from collector.nvml.driver import IN_USE, INVALID_ARGUMENT, CardLostError, DriverError, DriverGoneError, gpm_request
 from collector.nvml.probe import Probe, Round
-from collector.ranges import counted_ratio
 from domain.samples import FieldState
 from domain.series import (
     GPU_DRAM_ACTIVE,
@@ -37,16 +36,16 @@ RATIOS: Mapping[Series, int] = {
     GPU_FP32_ACTIVE: 12,
     GPU_FP16_ACTIVE: 13,
 }
-INSTANCE_METRICS = (*RATIOS.values(), SM_ELAPSED_CYCLES, SM_ACTIVE_CYCLES)
-CARD_METRICS = (
-    *INSTANCE_METRICS,
+INSTANCE_METRICS = (
+    *RATIOS.values(),
+    SM_ELAPSED_CYCLES,
+    SM_ACTIVE_CYCLES,
     PCIE_TRANSMITTED_RATE,
     PCIE_RECEIVED_RATE,
-    NVLINK_RECEIVED_RATE,
-    NVLINK_TRANSMITTED_RATE,
     PCIE_TRANSMITTED_BYTES,
     PCIE_RECEIVED_BYTES,
 )
+CARD_METRICS = (*INSTANCE_METRICS, NVLINK_RECEIVED_RATE, NVLINK_TRANSMITTED_RATE)
 
 # A shorter window is noise, and a longer one tells nothing of its last second.
 _MIN_WINDOW_SECONDS, _MAX_WINDOW_SECONDS = 0.5, 600.0
@@ -169,10 +168,3 @@ class Gpm:
         if error.code == IN_USE:
             return FieldState.PROFILER_BUSY
         return FieldState.UNSUPPORTED if error.code == INVALID_ARGUMENT else error.state
-
-
-def ratio(percent: float | FieldState) -> float | FieldState:
-    """A metric in percent as a ratio. A little above 1 is 1; what is far above it is no ratio, and is not made one."""
-    if isinstance(percent, FieldState):
-        return percent
-    return counted_ratio(percent / 100)

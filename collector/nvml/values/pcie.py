@@ -1,13 +1,13 @@
-"""The bytes that went over PCIe, by whichever of the driver's ways the card has.
+"""The bytes that went over PCIe, by whichever of the driver's ways the card or MIG instance has.
 
 Never by nvmlDeviceGetPcieThroughput, which counts for 20 ms in each direction before it answers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from collector.nvml.values import fields, gpm
-from collector.nvml.values.counters import ByteCounter, CardCounters
+from collector.nvml.values.counters import ByteCounter
 from collector.nvml.values.fields import Field, Told
 from collector.nvml.values.gpm import Metrics
 from collector.telling import Telling
@@ -35,16 +35,20 @@ _WAYS = {
 
 
 class Pcie:
-    """The traffic of one card. What it does not count in 64 bits is added up from when it was first asked."""
+    """The traffic of one device. What it does not count in 64 bits is added up from when it was first asked."""
 
-    def __init__(self, counters: CardCounters) -> None:
-        self._counters = counters
+    def __init__(self, add: Callable[[Series, int | float], int | float]) -> None:
+        """`add` is what outlives it: the total of a series with what is added."""
+        self._add = add
         self._counted: Mapping[Series, ByteCounter] = {series: ByteCounter() for series in _WAYS}
 
     def tell(self, telling: Telling, told: Told, metrics: Metrics, window_s: float) -> None:
-        """Both directions: the first way that the card supports, whether it works in this second or not."""
+        """Both directions: the first way that the device supports, whether it works in this second or not.
+
+        `told` has `FIELDS` where they were asked for: of an instance there are none.
+        """
         for series, ways in _WAYS.items():
-            count, field = metrics[ways.bytes_metric], told[ways.field]
+            count, field = metrics[ways.bytes_metric], told.get(ways.field, FieldState.UNSUPPORTED)
             rate = metrics[ways.rate_metric]
             bytes_ = rate if isinstance(rate, FieldState) else rate * MIB * window_s
             if count is not FieldState.UNSUPPORTED:
@@ -54,7 +58,7 @@ class Pcie:
             elif isinstance(bytes_, FieldState):
                 telling.tell(series, bytes_)
             else:
-                telling.tell(series, int(self._counters.add(series, bytes_)), basis=_GPM_RATE)
+                telling.tell(series, int(self._add(series, bytes_)), basis=_GPM_RATE)
 
     def _tell_field(self, telling: Telling, series: Series, field: Any, about_bytes: float | None) -> None:
         if isinstance(field, FieldState):
@@ -66,4 +70,4 @@ class Pcie:
             telling.tell(series, FieldState.GARBAGE)
             return
         is_exact = counter.is_wide or about_bytes is not None
-        telling.tell(series, self._counters.add(series, step_bytes), basis=_COUNTER if is_exact else _AT_LEAST)
+        telling.tell(series, self._add(series, step_bytes), basis=_COUNTER if is_exact else _AT_LEAST)

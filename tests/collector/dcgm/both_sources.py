@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from collector.chosen_source import ChosenSource
 from collector.source import ScriptedSource
+from domain.errors import UnavailableError
 from domain.inventory import Device, MigInstance
 from domain.samples import UNATTRIBUTED, DeviceReading, FieldState, OwnerUse
 from domain.series import GPU_BUSY, GPU_COMPUTE, GPU_MEMORY_USED, GPU_POWER, GPU_SM_ACTIVE, GPU_UP
@@ -38,6 +39,10 @@ class ScriptedNvml:
             for each in device.instances
         ]
         return [card, *instances]
+
+    def is_away(self, uuid: str, _: int) -> list[DeviceReading]:
+        """It does not answer, as where its driver is unloaded."""
+        raise UnavailableError(f"cannot read the card {uuid!r}: no driver is loaded; load it")
 
 
 def read_card(node: EngineNode, source: ChosenSource, seconds: int = 1) -> DeviceReading:

@@ -12,10 +12,10 @@ WATCHED = Basis("dcgm_engine", "watched")
 
 
 class ChoiceSeconds:
-    """The choice between them for one card, second after second: a call is that many seconds, and the last reading."""
+    """The choice between them for one device, second by second: a call is that many seconds, and the last reading."""
 
-    def __init__(self) -> None:
-        self.choice = SeriesChoice("GPU-1", None)
+    def __init__(self, mig_uuid: str | None = None) -> None:
+        self.choice = SeriesChoice("GPU-1", mig_uuid)
         self.second_s = 1_790_000_000
 
     def __call__(

@@ -13,6 +13,7 @@ from domain.series import (
     GPU_BUSY,
     GPU_CLOCK_EVENT,
     GPU_COMPUTE,
+    GPU_ECC_CORRECTED,
     GPU_ENERGY,
     GPU_NVLINK_RECEIVED,
     GPU_PCIE_RECEIVED,
@@ -61,6 +62,34 @@ def test_a_source_that_comes_back_is_chosen_again_after_a_minute(after: ChoiceSe
     told = [after(nvml, dcgm).values[GPU_POWER] for _ in range(70)]
 
     assert told == [300.0] * 60 + [300.5] * 10
+
+
+_QUIET = nvml_says({GPU_POWER: 300.5})
+
+
+def test_what_is_told_once_a_minute_returns_with_the_first_value_after_a_minute(after: ChoiceSeconds) -> None:
+    """That a source does not speak of it in all other seconds does not say that it is away."""
+    counts, dcgm = nvml_says({GPU_ECC_CORRECTED: 40}), dcgm_says({GPU_ECC_CORRECTED: 40})
+    after(counts, dcgm)
+    after(None, dcgm, 10)
+
+    told = [after(counts if second % 60 == 30 else _QUIET, dcgm).bases for second in range(180)]
+
+    sources = [bases[GPU_ECC_CORRECTED].source if GPU_ECC_CORRECTED in bases else None for bases in told]
+    assert sources == ["dcgm_engine"] * 90 + ["nvml"] + [None] * 59 + ["nvml"] + [None] * 29
+
+
+def test_what_is_told_once_a_minute_does_not_return_to_a_source_that_cannot_tell_it(after: ChoiceSeconds) -> None:
+    """It says so in every second, and a minute begins when that ends."""
+    counts, dcgm = nvml_says({GPU_ECC_CORRECTED: 40}), dcgm_says({GPU_ECC_CORRECTED: 40})
+    after(counts, dcgm)
+    after(None, dcgm, 10)
+    after(nvml_says({GPU_ECC_CORRECTED: FieldState.ERROR}), dcgm, 120)
+
+    told = [after(counts if second % 60 == 0 else _QUIET, dcgm) for second in range(61)]
+
+    sources = [reading.bases[GPU_ECC_CORRECTED].source for reading in told]
+    assert sources == ["dcgm_engine"] * 60 + ["nvml"]
 
 
 def test_a_source_that_comes_and_goes_does_not_flap(after: ChoiceSeconds) -> None:

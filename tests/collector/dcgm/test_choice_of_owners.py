@@ -1,7 +1,9 @@
 """Owners where two sources tell of a card: they come with the memory and the busy ratio that they sum to."""
 
-from domain.samples import UNATTRIBUTED, Basis, FieldState, OwnerUse
-from domain.series import GPU_BUSY, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
+import pytest
+
+from domain.samples import UNATTRIBUTED, Basis, ComputeSplit, DeviceReading, FieldState, OwnerUse
+from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
 from tests.collector.dcgm.choice_seconds import ChoiceSeconds, dcgm_says, nvml_says
 
 
@@ -58,3 +60,56 @@ def test_owners_compute_is_not_told_beside_a_busy_ratio_of_another_source(after:
     assert reading.bases[OWNER_MEMORY] == _SPLIT[OWNER_MEMORY]
     assert OWNER_COMPUTE not in reading.bases
     assert after(nvml, dcgm, 60).owners == _SHARED
+
+
+def _instance(active: float | FieldState, owners: dict[str, OwnerUse]) -> DeviceReading:
+    """NVML of a MIG instance that two owners have, in compute instances of 14 and 42 SMs."""
+    split = ComputeSplit({"alloc:a": 0.25, "alloc:b": 0.75, UNATTRIBUTED: 0.0}, Basis("nvml", "sm_share"))
+    values = {GPU_MEMORY_USED: 100, GPU_GR_ACTIVE: active}
+    if isinstance(active, FieldState):
+        return nvml_says(values | {OWNER_COMPUTE: active}, owners=owners, split=split)
+    return nvml_says(values, owners=owners, split=split, bases={OWNER_COMPUTE: split.basis})
+
+
+def test_m6_the_engine_of_an_instance_is_dcgms_and_how_it_is_split_is_nvmls() -> None:
+    """M6: of an A100 NVML tells no ratio, and DCGM no owner. One whose memory is not told has computed all the same."""
+    after = ChoiceSeconds("MIG-1")
+    nvml = _instance(FieldState.UNSUPPORTED, {"alloc:a": OwnerUse(60, None), UNATTRIBUTED: OwnerUse(40, None)})
+
+    reading = after(nvml, dcgm_says({GPU_GR_ACTIVE: 0.5}))
+
+    assert reading.owners == {
+        "alloc:a": OwnerUse(60, 0.125),
+        "alloc:b": OwnerUse(None, 0.375),
+        UNATTRIBUTED: OwnerUse(40, 0.0),
+    }
+    assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "sm_share")
+    assert OWNER_COMPUTE not in reading.missing
+    away = after(nvml, None)
+    assert away.owners == nvml.owners
+    assert (away.missing[OWNER_COMPUTE], away.missing[GPU_GR_ACTIVE]) == (FieldState.ERROR, FieldState.ERROR)
+    assert OWNER_COMPUTE not in away.bases
+
+
+def test_m6_an_instance_whose_ratio_nobody_tells_has_no_compute_by_owner() -> None:
+    nvml = _instance(FieldState.UNSUPPORTED, {UNATTRIBUTED: OwnerUse(100, None)})
+
+    reading = ChoiceSeconds("MIG-1")(nvml, dcgm_says({GPU_GR_ACTIVE: FieldState.UNSUPPORTED}))
+
+    assert reading.owners == nvml.owners
+    assert reading.missing[OWNER_COMPUTE] is FieldState.UNSUPPORTED
+
+
+def test_m6_owners_of_an_instance_keep_their_compute_where_its_ratio_is_dcgms_for_a_minute() -> None:
+    """M6: an H100, whose NVML failed for some seconds."""
+    after, dcgm = ChoiceSeconds("MIG-1"), dcgm_says({GPU_GR_ACTIVE: 0.8})
+    owners = {"alloc:a": OwnerUse(60, 0.1), "alloc:b": OwnerUse(20, 0.3), UNATTRIBUTED: OwnerUse(20, 0.0)}
+    nvml = _instance(0.4, owners)
+    assert after(nvml, dcgm).owners == owners
+    after(_instance(FieldState.ERROR, owners), dcgm, 5)
+
+    reading = after(nvml, dcgm)
+
+    assert reading.values[GPU_GR_ACTIVE] == 0.8
+    assert [use.compute_ratio for use in reading.owners.values()] == pytest.approx([0.2, 0.6, 0])
+    assert after(nvml, dcgm, 60).owners == owners

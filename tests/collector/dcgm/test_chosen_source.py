@@ -9,15 +9,17 @@ from collector.chosen_source import ChosenSource
 from collector.dcgm.engine_source import HostEngineSource
 from collector.dcgm.exporter import DcgmExporterSource
 from collector.past_seconds import RemembersSeconds
-from domain.samples import UNATTRIBUTED, OwnerUse
+from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
 from domain.series import (
     GPU_BUSY,
     GPU_COMPUTE,
+    GPU_ECC_CORRECTED,
     GPU_ENERGY,
     GPU_MEMORY_USED,
     GPU_POWER,
     GPU_SM_ACTIVE,
     GPU_SM_ACTIVE_CYCLES,
+    GPU_UP,
 )
 from domain.units import MIB
 from tests.collector.dcgm.both_sources import CARD, INSTANCES, OpenBoth, ScriptedNvml, read_card
@@ -120,6 +122,21 @@ def test_seconds_that_were_missed_are_dcgms_without_counters_of_its_own(nvml: Sc
     assert GPU_ENERGY in values
     assert GPU_SM_ACTIVE_CYCLES not in values
     assert GPU_SM_ACTIVE_CYCLES not in reading.bases
+
+
+def test_r15_memory_errors_go_on_where_they_stood(nvml: ScriptedNvml, open_: OpenBoth) -> None:
+    """R15: 40 in the card's life, of which 3 since the driver was loaded: a fall to 3 would look like a new card."""
+    node, source = open_(nvml)
+    say = node.engine.say
+    node.engine.say = lambda entity, number, at: {310: 3, 312: 40}.get(number) or say(entity, number, at)
+    nvml.answer = lambda uuid, _: [DeviceReading(uuid, None, {GPU_UP: 1, GPU_ECC_CORRECTED: 40}, {})]
+    assert read_card(node, source).values[GPU_ECC_CORRECTED] == 40
+
+    nvml.answer = nvml.is_away
+    told = [read_card(node, source) for _ in range(5)]
+
+    assert [reading.values[GPU_ECC_CORRECTED] for reading in told] == [None, None, None, 40, 40]
+    assert told[-1].bases[GPU_ECC_CORRECTED].source == "dcgm_engine"
 
 
 def test_an_exporter_remembers_nothing(nvml: ScriptedNvml, exporter: Exporter) -> None:

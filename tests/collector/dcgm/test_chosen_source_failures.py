@@ -7,8 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from collector.chosen_source import ChosenSource
-from collector.source import SourceGoneError
+from collector.source import ScriptedSource, SourceGoneError
 from domain.errors import UnavailableError
+from domain.inventory import Device
 from domain.samples import DeviceReading, FieldState
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_POWER, GPU_SM_ACTIVE, GPU_UP
 from domain.units import MIB
@@ -108,15 +109,25 @@ def test_m4_of_a_card_that_is_let_go_of_dcgm_tells_nothing_either(nvml: Scripted
     assert read_card(node, source, 5) is quiesced
 
 
-def test_an_inventory_that_nvml_cannot_tell_is_as_it_last_told_it(
-    nvml: ScriptedNvml, open_: OpenBoth, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Unlisted(ScriptedSource):
+    """A driver that tells its cards, and once `is_sick` which they are no more."""
+
+    is_sick = False
+
+    def inventory(self) -> tuple[Device, ...]:
+        if self.is_sick:
+            raise UnavailableError("cannot read the inventory; see dmesg")
+        return super().inventory()
+
+
+def test_an_inventory_that_nvml_cannot_tell_is_as_it_last_told_it(nvml: ScriptedNvml, open_: OpenBoth) -> None:
+    nvml.source = driver = Unlisted((CARD,), nvml.says)
     _, source = open_(nvml)
-    monkeypatch.setattr(nvml.source, "inventory", _raise(UnavailableError("cannot read the inventory; see dmesg")))
+    driver.is_sick = True
 
     assert source.inventory() == (CARD,)
     with pytest.raises(UnavailableError):
-        ChosenSource(nvml.source, nvml.source).inventory()
+        ChosenSource(driver, driver).inventory()
 
 
 def _raise(error: Exception) -> Callable[..., list[DeviceReading]]:

@@ -13,6 +13,8 @@ from domain.samples import FieldState
 from domain.series import (
     GPU_BUSY,
     GPU_DRAM_ACTIVE,
+    GPU_ECC_CORRECTED,
+    GPU_ECC_UNCORRECTED,
     GPU_ENERGY,
     GPU_GR_ACTIVE,
     GPU_LAST_XID,
@@ -65,6 +67,8 @@ _ROW = re.compile(r"^\| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
         ),
         ("dcgm_gpu_temp DCGM_FI_DEV_GPU_TEMP DCGM_FI_DEV_GPU_TEMP_CELSIUS", GPU_TEMPERATURE, 74, 74),
         ("dcgm_sm_clock DCGM_FI_DEV_SM_CLOCK", GPU_SM_CLOCK, 660, 660_000_000),
+        ("dcgm_ecc_sbe_aggregate_total DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", GPU_ECC_CORRECTED, 40, 40),
+        ("dcgm_ecc_dbe_aggregate_total DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", GPU_ECC_UNCORRECTED, 2, 2),
         ("dcgm_xid_errors DCGM_FI_DEV_XID_ERRORS DCGM_FI_DEV_XID_ERROR", GPU_LAST_XID, 31, 31),
     ],
 )
@@ -120,7 +124,12 @@ def test_r5_a_0_of_what_is_never_0_is_no_value() -> None:
     """R5: an L4 has no sensor in its memory, and DCGM says 0 degrees; dcgm-exporter 700 has more of the kind."""
     assert FIELD_OF_NAME["DCGM_FI_DEV_MEMORY_TEMP"].exact(0) is _UNSUPPORTED
     assert FIELD_OF_NAME["DCGM_FI_DEV_MEMORY_TEMP_CELSIUS"].exact(58) == 58
-    assert FIELD_OF_NAME["DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"].exact(0) == 0
+    assert FIELD_OF_NAME["DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"].exact(0) == 0
+
+
+def test_an_energy_that_stands_at_0_is_not_counted() -> None:
+    """NVML's power over time would fall to 0 where DCGM goes on with it."""
+    assert ENERGY.exact(0) is _UNSUPPORTED
 
 
 def test_clock_events_are_one_field_of_bits() -> None:
@@ -157,10 +166,17 @@ def test_a_field_may_be_one_part_of_a_series(name: str, written: int, part: str,
         "DCGM_FI_PROF_NVLINK_RX_BYTES",
         "DCGM_EXP_XID_ERRORS_COUNT",
         "DCGM_EXP_CLOCK_EVENTS_COUNT",
+        "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        "DCGM_ECC_SBE_VOLATILE_TOTAL",
+        "DCGM_ECC_DBE_VOLATILE_TOTAL",
     ],
 )
-def test_r15_a_rate_is_no_total_and_a_sliding_window_no_counter(name: str) -> None:
-    """R15: one name has one meaning. R10: a count in a window counts no event once."""
+def test_r15_what_only_looks_like_a_series_is_not_read(name: str) -> None:
+    """R15: one name has one meaning, also where a counter begins again with the driver and another never does.
+
+    R10: a count in a window counts no event once.
+    """
     assert name not in FIELD_OF_NAME
 
 

@@ -32,6 +32,16 @@ def test_sm_active_of_an_a100_is_dcgms_and_compute_with_it(after: ChoiceSeconds)
     assert GPU_SM_ACTIVE not in reading.missing
 
 
+def test_a_busy_ratio_that_only_dcgm_tells_is_what_compute_is_measured_by(after: ChoiceSeconds) -> None:
+    """With the exporter's default counters there is no SM-active; NVML has no compute of what it cannot tell."""
+    nvml = nvml_says(dict.fromkeys((GPU_BUSY, GPU_SM_ACTIVE, GPU_COMPUTE), FieldState.UNSUPPORTED))
+
+    reading = after(nvml, dcgm_says({GPU_BUSY: 0.8, GPU_COMPUTE: 0.8}))
+
+    assert (reading.values[GPU_COMPUTE], reading.bases[GPU_COMPUTE]) == (0.8, Basis("dcgm_engine", "busy"))
+    assert GPU_COMPUTE not in reading.missing
+
+
 def test_sm_active_of_an_h100_is_nvmls(after: ChoiceSeconds) -> None:
     """One that is not ready in its first second is waited for: DCGM would be left again at once."""
     first = after(nvml_says({GPU_SM_ACTIVE: FieldState.NOT_READY}), dcgm_says({GPU_SM_ACTIVE: 0.3}))

@@ -4,6 +4,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import httpx
 import pytest
@@ -29,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     """A queue of 200 seconds and a report."""
     queue = BatchQueue(tmp_path / "queue.db", SIZE)
     for second_s in range(SECOND_S, SECOND_S + 200):
-        queue.put(second_s, noise(3_000), 0)
+        queue.put(second_s, noise(3_000))
     queue.put_report(b"inventory", is_repeat=False)
     queue.close()
     return tmp_path / "queue.db"
@@ -42,11 +43,33 @@ def _root_page(path: Path, table: str) -> int:
     return int(page)
 
 
+def _page_of(path: Path, second_s: int) -> int:
+    """The page on which that second lies, alone."""
+    with closing(sqlite3.connect(path)) as connection:
+        (body,) = connection.execute("SELECT body FROM batches WHERE second_s = ?", (second_s,)).fetchone()
+    return path.read_bytes().index(body) // PAGE_BYTES + 1
+
+
 def _overwrite(path: Path, page: int, size: int) -> None:
     """Let other bytes be at the beginning of a page, which are counted from 1."""
     with path.open("r+b") as file:
         file.seek((page - 1) * PAGE_BYTES)
         file.write(os.urandom(size))
+
+
+def _overwrite_in_journal(path: Path, page: int) -> None:
+    """The same where the page was written since the file was opened: it is read from there.
+
+    A frame of the journal (https://www.sqlite.org/fileformat2.html#walformat) is a header, which begins with the number
+    of the page, and the page.
+    """
+    journal = path.with_name(f"{path.name}-wal")
+    frames = range(32, journal.stat().st_size, 24 + PAGE_BYTES)
+    with journal.open("r+b") as file:
+        found = [frame for frame in frames if os.pread(file.fileno(), 4, frame) == page.to_bytes(4)]
+        for frame in found:
+            os.pwrite(file.fileno(), os.urandom(200), frame + 24)
+    assert found
 
 
 @pytest.mark.parametrize("table", ["batches", "refused", "counts", "reports"])
@@ -69,9 +92,10 @@ def test_damage_that_is_met_while_reading_ends_the_sender_and_is_no_store_that_i
     path: Path, victoriametrics_url: str
 ) -> None:
     """Its thread hands that on to the process, which ends with the line. Waiting would not mend it."""
+    # Another body under the key: what SQLite itself cannot see, and what is not read at the start.
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE batches SET body = x'00ff' WHERE second_s = ?", (SECOND_S,))
     queue = BatchQueue(path, SIZE)
-    # Another body under the key: what SQLite itself cannot see.
-    queue._file.execute("UPDATE batches SET body = x'00ff' WHERE second_s = ?", (SECOND_S,))
 
     with pytest.raises(QueueDamagedError, match=REMEDY):
         queue.pending(SIZE)
@@ -84,28 +108,31 @@ def test_damage_that_is_met_while_reading_ends_the_sender_and_is_no_store_that_i
 
 def test_damage_that_is_met_while_writing_is_no_full_disk(path: Path) -> None:
     """Waiting in memory for a disk that will never take it would lose each second after the first sixty."""
-    page = _root_page(path, "batches")
+    page = _page_of(path, SECOND_S)
     queue = BatchQueue(path, SIZE)
+    queue.close()
+    # A full one, so that the next second takes the place of the oldest. Of what it has read, the newest pages are kept.
+    queue = BatchQueue(path, queue.size_bytes)
     _overwrite(path, page, 200)
-    queue._file.execute("PRAGMA shrink_memory")
 
     with pytest.raises(QueueDamagedError, match=REMEDY):
-        queue.put(SECOND_S + 200, noise(3_000), 0)
+        queue.put(SECOND_S + 200, noise(3_000))
     queue.close()
 
 
 def test_damage_that_a_report_meets_is_no_unreadable_inventory(path: Path) -> None:
     page = _root_page(path, "reports")
     queue = BatchQueue(path, SIZE)
-    clock = FrozenClock(SECOND_S * MICROSECONDS)
+    clock, changed = FrozenClock(SECOND_S * MICROSECONDS), Event()
     with httpx.Client() as client:
         service = NodeService("http://nobody", "node-1", "token", client)
-        reporter = InventoryReporter(ScriptedSource((), lambda _uuid, _second: []), "node-1", queue, clock, service)
-        # What is in the journal is read from there.
-        queue._file.execute("PRAGMA wal_checkpoint")
-        _overwrite(path, page, 200)
-        queue._file.execute("PRAGMA shrink_memory")
+        source = ScriptedSource((), lambda _uuid, _second: [])
+        reporter = InventoryReporter(source, "node-1", queue, clock, service, changed)
+        _overwrite_in_journal(path, page)
+        # So many other pages that the table's is held in memory no more.
+        queue.pending(SIZE)
         clock.advance_us(60 * MICROSECONDS)
+        changed.set()
         with pytest.raises(QueueDamagedError, match=REMEDY):
-            reporter._look_again()
+            reporter.run(Event())
     queue.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.delivery.sender import Sender
 from collector.sample_runs import one_sample
@@ -24,17 +25,16 @@ CREATE TABLE batches (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, delivere
 CREATE TABLE refused (second_s INTEGER PRIMARY KEY, body BLOB NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE reports (report INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL, is_repeat INTEGER NOT NULL);
 CREATE TABLE counts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-PRAGMA user_version = 1;
 """
 NOW_US = (START_S + 20) * MICROSECONDS
 
 
-@pytest.fixture
-def path(tmp_path: Path, unique_node: str) -> Path:
+@pytest.fixture(params=[1, 2], ids=["format 1", "format 2"])
+def path(request: pytest.FixtureRequest, tmp_path: Path, unique_node: str) -> Path:
     """Twenty seconds, of which five were delivered, one was refused, and two are holes."""
     path = tmp_path / "queue.db"
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executescript(SCHEMA)
+        connection.executescript(f"{SCHEMA}PRAGMA user_version = {request.param};")
         for second_s in range(START_S, START_S + 20):
             labels = {"node": unique_node, "gpu_uuid": "GPU-1"}
             body = zlib.compress(encode([one_sample(GPU_MEMORY_USED, labels, second_s, second_s)]), 1)
@@ -57,6 +57,7 @@ def test_what_waited_before_an_upgrade_is_delivered_after_it(
     queue = BatchQueue(path, SIZE)
     assert len(queue) == 12
     assert (queue.holes, queue.refused, queue.quarantined) == (2, 1, 0)
+    assert queue.holes_by_reason[HoleReason.UNRECORDED] == 2
     assert (queue.marked_until_s, queue.complete_until_s, queue.oldest_s) == (START_S + 5, START_S + 5, START_S + 5)
     report = queue.next_report()
     assert report is not None
@@ -73,15 +74,15 @@ def test_what_waited_before_an_upgrade_is_delivered_after_it(
 def test_the_file_says_that_an_older_gputab_cannot_read_it_any_more(path: Path) -> None:
     BatchQueue(path, SIZE).close()
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_what_was_set_aside_of_a_second_before_stays_with_what_comes(path: Path) -> None:
     """As where a clock was set back, and the second was sampled again."""
     queue = BatchQueue(path, SIZE)
-    queue.put(START_S + 20, b"one\ntwo\n", 0)
-    queue.start_again(START_S + 7, holes=0)
-    queue.put(START_S + 7, b"three\n", 0)
+    queue.put(START_S + 20, b"one\ntwo\n")
+    queue.skip_to(START_S + 7, 0, HoleReason.CLOCK)
+    queue.put(START_S + 7, b"three\n")
     assert refuse_oldest(queue, "useless") == START_S + 5
     assert refuse_oldest(queue, "useless") == START_S + 6
     assert refuse_oldest(queue, "useless") == START_S + 7

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,13 @@ from victoriametrics.push import Pusher
 _STAMP = re.compile(rb'"timestamps":\[(\d+)000\]')
 
 
-def _watched(door: Proxy) -> list[list[int]]:
+def _watched(door: Proxy, node: str) -> list[list[int]]:
     """The seconds of the node's card in each request from now on."""
     requests: list[list[int]] = []
+    name, of_node = GPU_MEMORY_USED.name.encode(), f'"{node}"'.encode()
 
     def note(path: str, body: bytes) -> None:
-        lines = [line for line in body.splitlines() if GPU_MEMORY_USED.name.encode() in line]
+        lines = [line for line in body.splitlines() if name in line and of_node in line]
         if path == "/api/v1/import" and lines:
             requests.append([int(stamp) for line in lines for stamp in _STAMP.findall(line)])
 
@@ -39,26 +41,25 @@ def _watched(door: Proxy) -> list[list[int]]:
 def test_the_newest_seconds_go_before_those_that_have_waited(
     queue: BatchQueue, victoriametrics_url: str, unique_node: str
 ) -> None:
-    put_samples(queue, unique_node, range(START_S, START_S + 100))
-    clock = FrozenClock((START_S + 100) * MICROSECONDS)
+    _put_much(queue, unique_node, range(START_S, START_S + 300))
+    clock = FrozenClock((START_S + 300) * MICROSECONDS)
     with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
-        requests = _watched(door)
+        requests = _watched(door, unique_node)
         sender = Sender(unique_node, queue, pusher, clock, unchecked)
-        sender._request_bytes = 4_000
         assert sender.deliver()
-        put_samples(queue, unique_node, range(START_S + 100, START_S + 101))
+        put_samples(queue, unique_node, range(START_S + 300, START_S + 301))
         assert sender.deliver()
         before_s = queue.complete_until_s
         sender.drain(PATIENCE_S)
 
     fresh, oldest, fresh_again, older, *_ = requests
-    assert fresh == list(range(START_S + 95, START_S + 100))
+    assert fresh == list(range(START_S + 295, START_S + 300))
     assert oldest == list(range(START_S, START_S + len(oldest)))
-    assert fresh_again == [START_S + 100]
+    assert fresh_again == [START_S + 300]
     assert older[0] == oldest[-1] + 1
     assert before_s == older[-1] + 1, "the mark follows the oldest second that waits, whatever came after it"
     everything = [second for request in requests for second in request]
-    assert sorted(everything) == list(range(START_S, START_S + 101)), "each once"
+    assert sorted(everything) == list(range(START_S, START_S + 301)), "each once"
 
 
 def test_a_live_second_is_one_request(queue: BatchQueue, victoriametrics_url: str, unique_node: str) -> None:
@@ -83,24 +84,23 @@ def test_a_request_that_takes_long_is_followed_by_smaller_ones(
     queue: BatchQueue, victoriametrics_url: str, unique_node: str
 ) -> None:
     """On a slow line a fresh second must not wait for four MiB."""
-    put_samples(queue, unique_node, range(START_S, START_S + 3_000))
-    clock = FrozenClock((START_S + 3_000) * MICROSECONDS)
+    _put_much(queue, unique_node, range(START_S, START_S + 300))
+    clock = FrozenClock((START_S + 300) * MICROSECONDS)
     sizes: list[int] = []
 
     def take_long(path: str, body: bytes) -> None:
         if path == "/api/v1/import":
             sizes.append(len(body))
-            clock.advance_us(len(body) * 10)
+            clock.advance_us(len(body))
 
     with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
         door.answers = take_long
-        sender = Sender(unique_node, queue, pusher, clock, unchecked)
-        sender._request_bytes = 256 * 2**10
-        sender.drain(PATIENCE_S)
-    assert max(sizes) > 200 * 2**10
-    assert max(sizes[4:]) <= 128 * 2**10, "what takes half a second or more is halved"
+        Sender(unique_node, queue, pusher, clock, unchecked).drain(PATIENCE_S)
+    long = [(size, following) for size, following in pairwise(sizes) if size > 500_000]
+    assert long[0][0] > 4_000_000
+    assert all(following <= size / 2 for size, following in long), "what takes half a second or more is halved"
     assert stored_seconds(victoriametrics_url, unique_node, range(START_S, START_S + 4_000)) == list(
-        range(START_S, START_S + 3_000)
+        range(START_S, START_S + 300)
     )
 
 
@@ -133,7 +133,7 @@ def test_fresh_seconds_go_through_a_door_that_takes_less_than_has_come_together(
     """Five seconds after an outage, or one of many cards: neither they nor what waits behind them is held up."""
     put_samples(queue, unique_node, range(START_S, START_S + 20))
     for second_s in range(START_S + 20, START_S + 25):
-        queue.put(second_s, _second_of_a_node(second_s, unique_node, others=3), 0)
+        queue.put(second_s, _second_of_a_node(second_s, unique_node, others=3))
     clock = FrozenClock((START_S + 25) * MICROSECONDS)
     with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
         door.answers = lambda _path, body: (413, {}) if len(body) > limit else None
@@ -173,11 +173,11 @@ def test_six_hours_are_delivered_while_fresh_seconds_flow(
     queue = BatchQueue(tmp_path / "queue.db", SIZE)
     began_s = now_s()
     for second_s in range(began_s - backlog, began_s):
-        queue.put(second_s, _second_of_a_node(second_s), 0)
+        queue.put(second_s, _second_of_a_node(second_s))
     stop = threading.Event()
     sent_before: dict[int, int] = {}
     with proxy(own_store.url) as door, Pusher(door.url) as pusher:
-        requests = _watched(door)
+        requests = _watched(door, "node-1")
         sender = Sender("node-1", queue, pusher, CLOCK, unchecked)
         thread = threading.Thread(target=sender.run, args=(stop,))
         thread.start()
@@ -185,8 +185,8 @@ def test_six_hours_are_delivered_while_fresh_seconds_flow(
             put_s = began_s
             while (queue.complete_until_s or 0) < began_s or put_s < began_s + 5:
                 CLOCK.sleep_s(put_s - CLOCK.now_us() / MICROSECONDS)
+                queue.put(put_s, _second_of_a_node(put_s))
                 sent_before[put_s] = len(requests)
-                queue.put(put_s, _second_of_a_node(put_s), 0)
                 sender.wake()
                 put_s += 1
         finally:
@@ -203,8 +203,14 @@ def test_six_hours_are_delivered_while_fresh_seconds_flow(
     queue.close()
 
 
-def _second_of_a_node(second_s: int, node: str = "node-1", others: int = 10) -> bytes:
+def _second_of_a_node(second_s: int, node: str = "node-1", others: int = 10, name_bytes: int = 0) -> bytes:
     """What one card says under the node's name, and others under another, so that the second is of some size."""
     own = one_sample(GPU_MEMORY_USED, {"node": node, "gpu_uuid": "GPU-1"}, second_s, second_s)
-    more = [{"node": "node-2", "gpu_uuid": f"GPU-{number}"} for number in range(others)]
+    more = [{"node": "node-2", "gpu_uuid": f"GPU-{number}".ljust(name_bytes, "x")} for number in range(others)]
     return encode([own, *(one_sample(GPU_MEMORY_USED, labels, second_s, 7) for labels in more)])
+
+
+def _put_much(queue: BatchQueue, node: str, seconds: range) -> None:
+    """Seconds of some 40 kB: a request of what has waited, which is 4 MiB, holds a hundred."""
+    for second_s in seconds:
+        queue.put(second_s, _second_of_a_node(second_s, node, others=10, name_bytes=4_000))

@@ -48,7 +48,7 @@ def _line(node: str, labels: int = 0, value: int = 0, name: int = 0, length: int
 
 def _deliver(queue: BatchQueue, url: str, node: str, lines: Iterable[bytes]) -> dict[str, int]:
     """Let a second with a sample and those lines go; what the server has dropped since."""
-    queue.put(START_S, b"".join([*lines, _sample(node)]), 0)
+    queue.put(START_S, b"".join([*lines, _sample(node)]))
     with Pusher(url) as pusher:
         before = pusher.dropped_rows()
         assert Sender(node, queue, pusher, CLOCK, unchecked).deliver()
@@ -99,7 +99,7 @@ def test_what_cannot_even_be_encoded_is_set_aside_with_its_second(queue: BatchQu
     words = ["'18446744073709551615' is not a number", "5000 bytes long", "41 labels and the name"]
     for each, said in zip(unusable, words, strict=True):
         assert said in each.reason
-    queue.put(START_S, body, 0, unusable)
+    queue.put(START_S, body, unusable)
     assert (len(queue), queue.refused, queue.quarantined) == (1, 0, 3)
     assert [batch.body for batch in queue.pending(1)] == [body]
     queue.close()

@@ -14,6 +14,7 @@ from collector.process import queue_path
 from collector.simulation.world_file import WorldFile, load_world
 from domain.series import GPU_MEMORY_USED, GPU_UP
 from tests.collector.collecting import collectors
+from tests.collector.disks import QueueDisk
 from tests.collector.doors import proxy
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 from tests.collector.running import collecting, seconds_of_card
@@ -83,16 +84,17 @@ def test_a_disk_that_takes_nothing_while_the_store_is_away_costs_no_second_of_th
     """What waits in memory is delivered from there, and written down when the disk takes something again."""
     with own_store(victoriametrics_binary, folder) as store, closing(BatchQueue(folder / "queue.db", SIZE)) as queue:
         began_s = now_s()
+        disk = QueueDisk(folder / "queue.db")
         store.child.stop()
         with collecting(CARD, queue, store.url):
             wait_until(lambda: len(queue) >= 2)
-            queue._file.execute("PRAGMA query_only = 1")
+            disk.fail()
             full_s = now_s()
             wait_until(lambda: now_s() > full_s + 2)
             assert queue._file._is_failing
             store.start()
             wait_until(lambda: (queue.complete_until_s or 0) > full_s + 2)
-            queue._file.execute("PRAGMA query_only = 0")
+            disk.mend()
             wait_until(lambda: not queue._file._is_failing)
         assert queue.holes == 0
         _assert_all_there(store.url, CARD, queue, began_s)

@@ -61,7 +61,7 @@ def test_one_line_that_is_refused_stays_behind_alone(
     queue = BatchQueue(tmp_path / "queue.db", SIZE)
     for second_s in seconds:
         cards = [*CARDS[:17], MARKER.decode(), *CARDS[17:]] if second_s == bad_s else CARDS
-        queue.put(second_s, _body(unique_node, second_s, *cards), 0)
+        queue.put(second_s, _body(unique_node, second_s, *cards))
     with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher, capture_logs() as logs:
         door.refuses = lambda _path, body: MARKER in body
         sender = Sender(unique_node, queue, pusher, FrozenClock(seconds[-1] * MICROSECONDS), unchecked)
@@ -89,7 +89,7 @@ def test_several_lines_of_a_second_are_kept_together_also_when_they_are_refused_
     queue: BatchQueue, victoriametrics_url: str, unique_node: str, tmp_path: Path
 ) -> None:
     clock = FrozenClock(START_S * MICROSECONDS)
-    queue.put(START_S, _body(unique_node, START_S, "GPU-marked-a", *CARDS, "GPU-marked-b"), 0)
+    queue.put(START_S, _body(unique_node, START_S, "GPU-marked-a", *CARDS, "GPU-marked-b"))
     with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
         sender = Sender(unique_node, queue, pusher, clock, unchecked)
         door.refuses = lambda _path, body: MARKER in body
@@ -110,7 +110,7 @@ def test_a_second_of_which_nothing_is_left_is_refused_as_a_whole(
     queue: BatchQueue, victoriametrics_url: str, unique_node: str
 ) -> None:
     put_samples(queue, unique_node, range(START_S, START_S + 1))
-    queue.put(START_S + 1, _body(unique_node, START_S + 1, "GPU-marked-a", "GPU-marked-b"), 0)
+    queue.put(START_S + 1, _body(unique_node, START_S + 1, "GPU-marked-a", "GPU-marked-b"))
     with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
         door.refuses = lambda _path, body: MARKER in body
         sender = Sender(unique_node, queue, pusher, FrozenClock((START_S + 2) * MICROSECONDS), unchecked)
@@ -144,7 +144,7 @@ def test_a_line_that_the_real_store_refuses_is_found_too(
     queue: BatchQueue, victoriametrics_url: str, unique_node: str
 ) -> None:
     """One that is too long and no JSON, which is not judged before it is sent."""
-    queue.put(START_S, _body(unique_node, START_S, *CARDS) + b"x" * 11 * 2**20, 0)
+    queue.put(START_S, _body(unique_node, START_S, *CARDS) + b"x" * 11 * 2**20)
     with Pusher(victoriametrics_url) as pusher:
         sender = Sender(unique_node, queue, pusher, FrozenClock(START_S * MICROSECONDS), unchecked)
         assert sender.deliver()

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import MAX_AGE_S, BatchQueue
 from domain.period import HOUR_S
 from settings.gputab import Settings
@@ -20,6 +21,7 @@ def test_seconds_that_have_waited_for_longer_than_they_may_are_holes(tmp_path: P
     queue.close()
     again = BatchQueue(tmp_path / "queue.db", SIZE)
     assert (again.oldest_s, again.holes) == (SECOND_S + 3, 3)
+    assert again.holes_by_reason[HoleReason.TOO_OLD] == 3
     again.close()
 
 
@@ -53,7 +55,7 @@ def test_by_default_a_second_waits_as_long_as_its_window(queue: BatchQueue) -> N
 def test_its_size_is_what_waits_what_may_be_sent_again_and_what_was_set_aside(queue: BatchQueue) -> None:
     assert (queue.size_bytes, queue.oldest_s) == (0, None)
     for second_s in range(SECOND_S, SECOND_S + 3):
-        queue.put(second_s, noise(1_000), 0)
+        queue.put(second_s, noise(1_000))
     assert 3_000 < queue.size_bytes < 3_200
     queue.delivered([SECOND_S], NOW_US)
     refuse_oldest(queue)

@@ -2,62 +2,66 @@
 
 import json
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.node_service import NodeService
 from collector.delivery.queue import BatchQueue
 from collector.delivery.reporter import InventoryReporter
 from collector.source import ScriptedSource
 from domain.clock import FrozenClock
 from domain.inventory import Device
+from tests.collector.disks import QueueDisk
 from tests.collector.seconds import NOW_US, SECOND_S, SIZE, body_of, noise, put_all, refuse_oldest, waiting
 
 
-def _fail(queue: BatchQueue, *, is_failing: bool) -> None:
-    """Let the disk take nothing, or everything again."""
-    queue._file.execute(f"PRAGMA query_only = {int(is_failing)}")
-
-
-def _rows(queue: BatchQueue) -> dict[int, int]:
-    """What the file has: second -> bytes."""
-    return dict(queue._file.execute("SELECT second_s, length(body) FROM batches").fetchall())
+@pytest.fixture
+def disk(queue: BatchQueue, tmp_path: Path) -> Iterator[QueueDisk]:
+    """The one below `queue`."""
+    disk = QueueDisk(tmp_path / "queue.db")
+    yield disk
+    disk.mend()
 
 
 def test_rows_that_were_given_up_while_the_disk_failed_are_gone_when_it_takes_something_again(tmp_path: Path) -> None:
     """What waits in memory has its place in the size, too."""
-    queue = BatchQueue(tmp_path / "queue.db", 10_000)
+    queue, disk = BatchQueue(tmp_path / "queue.db", 10_000), QueueDisk(tmp_path / "queue.db")
     for second_s in range(SECOND_S, SECOND_S + 4):
-        queue.put(second_s, noise(2_000), 0)
-    _fail(queue, is_failing=True)
+        queue.put(second_s, noise(2_000))
+    disk.fail()
     for second_s in range(SECOND_S + 4, SECOND_S + 9):
-        queue.put(second_s, noise(2_000), 0)
+        queue.put(second_s, noise(2_000))
     kept = waiting(queue)
     assert kept == list(range(SECOND_S + 9 - len(kept), SECOND_S + 9))
     assert len(kept) * 2_000 <= 10_000
     assert queue.holes == 9 - len(kept)
-    _fail(queue, is_failing=False)
-    queue.put(SECOND_S + 9, noise(2_000), 0)
+    disk.mend()
+    queue.put(SECOND_S + 9, noise(2_000))
 
     kept, holes = waiting(queue), queue.holes
     assert holes == 10 - len(kept)
-    assert list(_rows(queue)) == kept
-    assert sum(_rows(queue).values()) <= 10_000
+    assert list(disk.rows()) == kept
+    assert sum(disk.rows().values()) <= 10_000
     queue.close()
     again = BatchQueue(tmp_path / "queue.db", 10_000)
     assert (waiting(again), again.holes, again.complete_until_s) == (kept, holes, kept[0])
     again.close()
 
 
-def test_a_second_that_was_refused_while_the_disk_failed_does_not_come_back(queue: BatchQueue, tmp_path: Path) -> None:
+def test_a_second_that_was_refused_while_the_disk_failed_does_not_come_back(
+    queue: BatchQueue, disk: QueueDisk, tmp_path: Path
+) -> None:
     put_all(queue, range(SECOND_S, SECOND_S + 3))
-    _fail(queue, is_failing=True)
+    disk.fail()
     refuse_oldest(queue)
-    _fail(queue, is_failing=False)
-    queue.put(SECOND_S + 3, body_of(SECOND_S + 3), 0)
+    disk.mend()
+    queue.put(SECOND_S + 3, body_of(SECOND_S + 3))
     queue.close()
 
     again = BatchQueue(tmp_path / "queue.db", SIZE)
@@ -65,30 +69,34 @@ def test_a_second_that_was_refused_while_the_disk_failed_does_not_come_back(queu
     again.close()
 
 
-def test_what_a_killed_store_may_have_lost_is_sent_again_though_the_disk_fails(queue: BatchQueue) -> None:
+def test_what_a_killed_store_may_have_lost_is_sent_again_though_the_disk_fails(
+    queue: BatchQueue, disk: QueueDisk
+) -> None:
     put_all(queue, range(SECOND_S, SECOND_S + 2))
     queue.delivered([SECOND_S, SECOND_S + 1], NOW_US)
-    _fail(queue, is_failing=True)
-    queue.put(SECOND_S + 2, body_of(SECOND_S + 2), 0)
+    disk.fail()
+    queue.put(SECOND_S + 2, body_of(SECOND_S + 2))
     queue.delivered([SECOND_S + 2], NOW_US)
 
     assert queue.send_again() == 3
     assert waiting(queue) == [SECOND_S, SECOND_S + 1, SECOND_S + 2]
-    _fail(queue, is_failing=False)
-    queue.put(SECOND_S + 3, body_of(SECOND_S + 3), 0)
+    disk.mend()
+    queue.put(SECOND_S + 3, body_of(SECOND_S + 3))
     queue.delivered([SECOND_S + 3], NOW_US + 61 * 1_000_000)
     assert waiting(queue) == [SECOND_S, SECOND_S + 1, SECOND_S + 2]
 
 
-def test_a_report_that_the_disk_does_not_take_waits_and_keeps_its_place(queue: BatchQueue, tmp_path: Path) -> None:
-    _fail(queue, is_failing=True)
+def test_a_report_that_the_disk_does_not_take_waits_and_keeps_its_place(
+    queue: BatchQueue, disk: QueueDisk, tmp_path: Path
+) -> None:
+    disk.fail()
     queue.put_report(b"first", is_repeat=False)
     queue.put_report(b"a minute later", is_repeat=True)
     queue.put_report(b"two minutes later", is_repeat=True)
     report = queue.next_report()
     assert report is not None
     assert report.body == b"first"
-    _fail(queue, is_failing=False)
+    disk.mend()
     queue.put_report(b"changed", is_repeat=False)
     queue.close()
 
@@ -101,14 +109,16 @@ def test_a_report_that_the_disk_does_not_take_waits_and_keeps_its_place(queue: B
     again.close()
 
 
-def test_a_report_that_was_taken_is_not_sent_for_ever_though_the_disk_fails(queue: BatchQueue, tmp_path: Path) -> None:
+def test_a_report_that_was_taken_is_not_sent_for_ever_though_the_disk_fails(
+    queue: BatchQueue, disk: QueueDisk, tmp_path: Path
+) -> None:
     queue.put_report(b"first", is_repeat=False)
-    _fail(queue, is_failing=True)
+    disk.fail()
     report = queue.next_report()
     assert report is not None
     queue.delete_report(report.report)
     assert queue.next_report() is None
-    _fail(queue, is_failing=False)
+    disk.mend()
     queue.put_report(b"second", is_repeat=False)
     queue.close()
 
@@ -120,7 +130,7 @@ def test_a_report_that_was_taken_is_not_sent_for_ever_though_the_disk_fails(queu
 
 
 def test_a_change_of_the_inventory_that_a_full_disk_does_not_take_is_reported_with_its_second(
-    queue: BatchQueue,
+    queue: BatchQueue, disk: QueueDisk
 ) -> None:
     """Also one that is taken back before the disk takes anything."""
     devices = tuple(Device(f"GPU-{index}", index, "card", 2**35, 0) for index in range(2))
@@ -128,12 +138,12 @@ def test_a_change_of_the_inventory_that_a_full_disk_does_not_take_is_reported_wi
     clock = FrozenClock(NOW_US)
     with httpx.Client() as client:
         reporter = InventoryReporter(source, "node-1", queue, clock, NodeService("http://nobody", "n", "t", client))
-        _fail(queue, is_failing=True)
+        disk.fail()
         for seen in (devices[:1], devices, devices, devices[1:]):
             clock.advance_us(5_000_000)
             source.devices = seen
             reporter.look()
-        _fail(queue, is_failing=False)
+        disk.mend()
         clock.advance_us(60_000_000)
         reporter.look()
 
@@ -161,14 +171,16 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_the_file_catches_up_with_memory_whatever_happened_while_the_disk_failed(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        queue = BatchQueue(Path(folder) / "queue.db", 6_000)
+        path = Path(folder) / "queue.db"
+        queue, disk = BatchQueue(path, 6_000), QueueDisk(path)
         next_s, missed = SECOND_S, 0
         put, taken, refused = set[int](), set[int](), set[int]()
         for kind, number in [*steps, ("disk", 0), ("put", 0)]:
             if kind == "put":
                 next_s += number
                 missed += number
-                queue.put(next_s, noise(1_000), number)
+                queue.skip_to(next_s, number, HoleReason.LATE)
+                queue.put(next_s, noise(1_000))
                 put.add(next_s)
                 next_s += 1
             elif kind == "deliver":
@@ -180,14 +192,14 @@ def test_the_file_catches_up_with_memory_whatever_happened_while_the_disk_failed
             elif kind == "again":
                 queue.send_again()
             elif kind == "disk":
-                _fail(queue, is_failing=bool(number))
+                (disk.fail if number else disk.mend)()
             assert waiting(queue) == sorted(waiting(queue))
             assert len(put - taken - refused - {*waiting(queue)}) <= queue.holes - missed, "what is gone is counted"
         found = (waiting(queue), queue.holes, queue.refused, queue.complete_until_s)
-        rows = _rows(queue)
+        rows = disk.rows()
         assert {*waiting(queue)} <= rows.keys() <= put
         assert sum(rows.values()) <= 6_000
         queue.close()
-        again = BatchQueue(Path(folder) / "queue.db", 6_000)
+        again = BatchQueue(path, 6_000)
         assert (waiting(again), again.holes, again.refused, again.complete_until_s) == found
         again.close()

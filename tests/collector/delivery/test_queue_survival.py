@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import KEEP_DELIVERED_US, BatchQueue
 from domain.errors import UnavailableError
 from tests.collector.seconds import NOW_US, SECOND_S, SIZE, bodies, body_of, noise, put_all, refuse_oldest, waiting
@@ -19,10 +20,13 @@ from tests.collector.seconds import NOW_US, SECOND_S, SIZE, bodies, body_of, noi
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 queue = BatchQueue(Path(sys.argv[1]), 2**26)
 for second_s in range(1_700_000_000, 1_700_000_005):
-    queue.put(second_s, b"body %d" % second_s, holes=1 if second_s == 1_700_000_003 else 0)
+    if second_s == 1_700_000_003:
+        queue.skip_to(second_s, 1, HoleReason.LATE)
+    queue.put(second_s, b"body %d" % second_s)
 queue.delivered([1_700_000_000], 1_700_000_005_000_000)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -39,7 +43,7 @@ def test_what_was_put_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
     assert bodies(queue) == {s: b"body %d" % s for s in range(SECOND_S, SECOND_S + 5)}
     assert queue.sampled_until_s == SECOND_S + 5
     assert queue.complete_until_s == SECOND_S, "one that was delivered a moment ago is sent again, which is harmless"
-    assert queue.holes == 1
+    assert queue.holes == queue.holes_by_reason[HoleReason.LATE] == 1
     queue.close()
 
 
@@ -93,7 +97,7 @@ def test_after_a_clock_was_set_back_the_present_counts_and_nothing_that_waits_is
     put_all(queue, range(ahead_s, ahead_s + 10))
     queue.delivered(range(ahead_s, ahead_s + 5), NOW_US)
 
-    queue.start_again(SECOND_S, holes=70)
+    queue.skip_to(SECOND_S, 70, HoleReason.CLOCK)
     put_all(queue, range(SECOND_S, SECOND_S + 3))
 
     assert queue.sampled_until_s == SECOND_S + 3
@@ -108,10 +112,10 @@ def test_after_a_clock_was_set_back_the_present_counts_and_nothing_that_waits_is
 def test_a_second_that_is_put_again_replaces_the_one_of_the_wrong_clock(tmp_path: Path) -> None:
     queue = BatchQueue(tmp_path / "queue.db", 10_000)
     for second_s in range(SECOND_S, SECOND_S + 8):
-        queue.put(second_s, noise(1_000), 0)
+        queue.put(second_s, noise(1_000))
     queue.delivered(range(SECOND_S, SECOND_S + 4), NOW_US)
     for _ in range(50):
-        queue.start_again(SECOND_S, holes=0)
+        queue.skip_to(SECOND_S, 0, HoleReason.CLOCK)
         put_all(queue, range(SECOND_S, SECOND_S + 8))
 
     assert queue.holes == 0, "a row that was replaced takes no room"
@@ -180,7 +184,8 @@ def test_every_second_is_waiting_or_delivered_or_refused_or_a_hole_across_restar
             if kind == "put":
                 next_s += number
                 holes += number
-                queue.put(next_s, body_of(next_s), number)
+                queue.skip_to(next_s, number, HoleReason.LATE)
+                queue.put(next_s, body_of(next_s))
                 due.add(next_s)
                 taken.discard(next_s)
                 next_s += 1
@@ -199,7 +204,7 @@ def test_every_second_is_waiting_or_delivered_or_refused_or_a_hole_across_restar
                 taken.clear()
             elif kind == "back" and queue.sampled_until_s is not None:
                 next_s -= number
-                queue.start_again(next_s, holes=0)
+                queue.skip_to(next_s, 0, HoleReason.CLOCK)
                 is_back = True
             elif kind == "reopen" and not is_back:
                 queue.close()

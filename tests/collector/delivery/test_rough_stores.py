@@ -82,7 +82,8 @@ def test_a_connection_that_is_reset_costs_nothing(
     clock = FrozenClock(SECONDS.stop * MICROSECONDS)
     with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
         sender = Sender(unique_node, queue, pusher, clock, unchecked)
-        sender._request_bytes = 2_000
+        # Many requests, of which some are reset.
+        door.answers = lambda _path, body: (413, {}) if len(body) > 6_000 else None
         times = count()
         door.resets_after = resets_after
         # Every other request.
@@ -100,6 +101,18 @@ def test_a_connection_that_is_reset_costs_nothing(
     assert max(marks) <= SECONDS.stop
 
 
+class HastyPusher(Pusher):
+    """Waits for an answer a twentieth of the time that it is told to."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.told_s: list[float] = []
+
+    def limit_answers(self, seconds: float) -> None:
+        self.told_s.append(seconds)
+        super().limit_answers(seconds / 20)
+
+
 @contextmanager
 def _silent_server() -> Iterator[str]:
     """The URL of what takes every connection and never answers."""
@@ -108,10 +121,9 @@ def _silent_server() -> Iterator[str]:
 
 
 def test_a_store_that_hangs_is_given_up_and_seconds_go_on_being_queued(
-    queue: BatchQueue, victoriametrics_url: str, unique_node: str, monkeypatch: pytest.MonkeyPatch
+    queue: BatchQueue, victoriametrics_url: str, unique_node: str
 ) -> None:
-    """For half a second here, for ten else."""
-    monkeypatch.setattr("collector.delivery.sender._ANSWER_SECONDS", 0.5)
+    """After ten seconds, which are half a one here."""
     hangs, released, stop = threading.Event(), threading.Event(), threading.Event()
 
     def hang(path: str, _body: bytes) -> None:
@@ -119,7 +131,7 @@ def test_a_store_that_hangs_is_given_up_and_seconds_go_on_being_queued(
             hangs.set()
             released.wait(PATIENCE_S)
 
-    with proxy(victoriametrics_url) as door, Pusher(door.url) as pusher:
+    with proxy(victoriametrics_url) as door, HastyPusher(door.url) as pusher:
         door.answers = hang
         sender = Sender(unique_node, queue, pusher, SystemClock(), unchecked)
         thread = threading.Thread(target=sender.run, args=(stop,))
@@ -139,6 +151,7 @@ def test_a_store_that_hangs_is_given_up_and_seconds_go_on_being_queued(
             stop.set()
             sender.wake()
             thread.join(PATIENCE_S)
+    assert pusher.told_s == [10]
     assert stored_seconds(victoriametrics_url, unique_node, SECONDS) == list(range(START_S, START_S + 9))
 
 

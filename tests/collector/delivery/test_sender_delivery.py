@@ -4,6 +4,7 @@ import threading
 
 from structlog.testing import capture_logs
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.delivery.sender import Sender
 from domain.clock import FrozenClock, SystemClock
@@ -25,7 +26,8 @@ def test_seconds_are_delivered_and_the_mark_follows(
 
         assert sender.deliver()
         clock.advance_us(5_000_000)
-        queue.put(START_S + 12, b"", holes=2)
+        queue.skip_to(START_S + 12, 2, HoleReason.LATE)
+        queue.put(START_S + 12, b"")
         assert sender.deliver()
         clock.advance_us(1_000_000)
         sender.drain(PATIENCE_S)
@@ -52,10 +54,11 @@ def test_a_mark_is_never_ahead_of_the_clock_and_goes_on_when_the_clock_is_right_
         clock.advance_us(5_000_000)
         assert sender.deliver()
         clock.set_by_us(-3_600 * 1_000_000)
-        queue.put(START_S + 3_602, b"", holes=1)
+        queue.skip_to(START_S + 3_602, 1, HoleReason.LATE)
+        queue.put(START_S + 3_602, b"")
         clock.advance_us(5_000_000)
         assert sender.deliver()
-        queue.start_again(START_S + 11, holes=0)
+        queue.skip_to(START_S + 11, 0, HoleReason.CLOCK)
         for second_s in range(START_S + 11, START_S + 23):
             clock.advance_us(1_000_000)
             put_samples(queue, unique_node, range(second_s, second_s + 1))

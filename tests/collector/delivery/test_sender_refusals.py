@@ -151,7 +151,7 @@ def test_a_second_that_the_store_calls_unusable_is_set_aside_and_the_others_arri
 ) -> None:
     """O3: one bad block among good ones."""
     for second_s in range(START_S, START_S + 5):
-        queue.put(second_s, b"unreadable\n" if second_s == START_S + 2 else b"good %d\n" % second_s, 0)
+        queue.put(second_s, b"unreadable\n" if second_s == START_S + 2 else b"good %d\n" % second_s)
 
     with Pusher(f"http://127.0.0.1:{picky_store.server_port}") as pusher, capture_logs() as logs:
         sender = Sender("node-1", queue, pusher, FrozenClock((START_S + 10) * 1_000_000), unchecked)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.delivery.sender import Sender
 from domain.clock import MICROSECONDS, Clock, FrozenClock
@@ -203,7 +204,7 @@ def test_the_mark_goes_on_from_where_it_was_when_a_collector_starts_again_amid_w
     with Pusher(victoriametrics_url) as pusher:
         sender = Sender(unique_node, queue, pusher, clock, unchecked)
         for second_s in range(START_S, START_S + 12):
-            queue.put(second_s, b" " * MIB + b"\n", 0)
+            queue.put(second_s, b" " * MIB + b"\n")
             assert sender.deliver()
             clock.advance_us(MICROSECONDS)
         assert queue.marked_until_s == START_S + 10
@@ -217,7 +218,8 @@ def test_the_mark_goes_on_from_where_it_was_when_a_collector_starts_again_amid_w
         while len(queue):
             clock.advance_us(MICROSECONDS)
             assert sender.deliver()
-        queue.put(START_S + 15, b"\n", 3)
+        queue.skip_to(START_S + 15, 3, HoleReason.LATE)
+        queue.put(START_S + 15, b"\n")
         clock.advance_us(MICROSECONDS)
         sender.drain(1)
         queue.close()

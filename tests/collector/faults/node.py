@@ -8,62 +8,65 @@ from pathlib import Path
 
 import polars as pl
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.process import queue_path
 from domain.series import (
     COLLECTOR_COMPLETE_UNTIL,
+    COLLECTOR_HOLES,
     COLLECTOR_LATENESS,
     COLLECTOR_MISSED,
     COLLECTOR_QUEUED,
+    GPU_BUSY,
+    GPU_ENERGY,
     GPU_FIELD_STATE,
     GPU_MEMORY_USED,
     GPU_UP,
+    OWNER_COMPUTE,
+    OWNER_MEMORY,
     Series,
 )
 from domain.units import MIB
 from tests.collector.collecting import Process, Start, collectors
 from tests.collector.doors import Proxy, proxy
-from tests.collector.patience import PATIENCE_S, now_s, wait_until
+from tests.collector.faults.work import NodeWork
+from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 from tests.collector.stores import OwnStore
 from tests.fakes.nvml.driver import FakeDriver
-from tests.fakes.nvml.truth import SECOND_US, GroundTruth, Work
+from tests.fakes.nvml.truth import SECOND_US
 from tests.fakes.shifted_clock import ShiftedClock
+from tests.fakes.shown_processes import ShownProcesses
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
-CARDS = 4
-# Whole seconds, so that what a card uses does not change within one.
-_WORK_SECONDS = 4
-
 
 class Node:
-    """Everything that a fault can strike, and what was true whatever struck."""
+    """Everything that a fault can strike, and the work on its cards."""
 
     def __init__(
-        self, name: str, folder: Path, store: OwnStore, door: Proxy, driver: FakeDriver, clock: ShiftedClock
+        self,
+        name: str,
+        folder: Path,
+        store: OwnStore,
+        door: Proxy,
+        driver: FakeDriver,
+        clock: ShiftedClock,
+        processes: ShownProcesses,
     ) -> None:
         self.name = name
         self.store = store
         self.door = door
         self.driver = driver
         self.clock = clock
+        self.processes = processes
         self.folder = folder
         # What strikes it, for who reads of a failure.
         self.story = ""
         self.collector: Process | None = None
         self.start_collector: Start | None = None
-        self.truth = GroundTruth(driver, (now_s() - 60) * SECOND_US)
-        self.uuids = [driver.card(index) for index in range(CARDS)]
-
-    def work(self, seconds: range) -> None:
-        """Let every card use another amount of memory every 4 s, never none."""
-        for index, uuid in enumerate(self.uuids):
-            self.truth.simulate(uuid)
-            for number, from_s in enumerate(range(seconds.start, seconds.stop, _WORK_SECONDS)):
-                memory_bytes = (1_024 + 8 * (number % 512) + index) * MIB
-                until_s = from_s + _WORK_SECONDS
-                self.truth.run(uuid, Work(100 + index, memory_bytes, from_s * SECOND_US, until_s * SECOND_US))
+        self.work = NodeWork(driver, processes)
+        self.uuids = self.work.uuids
 
     def begin(self) -> None:
         """Start the collector, or start it again, and wait until it has."""
@@ -73,7 +76,9 @@ class Node:
         """A collector with its queue in that folder, once it is at work."""
         assert self.start_collector is not None
         begun = self.log().count("collector_started")
-        env = {**self.driver.env(), **self.clock.env(), "GPUTAB_DATA_DIR": str(self.folder / data)}
+        env = {**self.driver.env(), **self.clock.env(), **self.processes.env()}
+        env["LD_PRELOAD"] = f"{self.clock.library}:{self.processes.library}"
+        env["GPUTAB_DATA_DIR"] = str(self.folder / data)
         process = self.start_collector("--node", self.name, env=env)
         wait_until(lambda: self.log().count("collector_started") > begun)
         return process
@@ -92,6 +97,12 @@ class Node:
         self.collector.send_signal(signal.SIGTERM)
         assert self.collector.wait(PATIENCE_S) == 0, self.log()
 
+    def set_clock(self, by_s: int) -> None:
+        """Set the node's clock, in the last tenth of a second: the driver's is set with it, amid no read."""
+        CLOCK.sleep_s((1_900_000 - CLOCK.now_us() % SECOND_US) % SECOND_US / SECOND_US)
+        self.clock.set(by_s)
+        self.work.clocks.append((now_s(), by_s))
+
     def log(self) -> str:
         """What strikes the node, and what all its collectors said."""
         return self.story + "".join(path.read_text() for path in sorted(self.folder.glob("log-*")))
@@ -100,19 +111,20 @@ class Node:
         """The queue's file in that folder."""
         return queue_path(self.folder / data, self.name)
 
-    def holes(self, data: str = "data") -> int:
-        """Seconds that the collectors with their queue in that folder counted as not sampled."""
+    def holes(self, data: str = "data") -> dict[HoleReason, int]:
+        """Seconds that the collectors with their queue in that folder counted as holes, for each reason."""
         queue = BatchQueue(self.queue_path(data), 64 * MIB)
         try:
             assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
-            return queue.holes
+            return queue.holes_by_reason
         finally:
             queue.close()
 
     def stored(self, start_s: int) -> pl.DataFrame:
         """What tells of the node's cards, of what they did not tell, and of each second that was sampled at all."""
-        own = (COLLECTOR_LATENESS, COLLECTOR_MISSED, COLLECTOR_COMPLETE_UNTIL, GPU_FIELD_STATE)
-        return self.samples(start_s, now_s() + 120, GPU_MEMORY_USED, GPU_UP, *own)
+        own = (COLLECTOR_LATENESS, COLLECTOR_MISSED, COLLECTOR_HOLES, COLLECTOR_COMPLETE_UNTIL, GPU_FIELD_STATE)
+        used = (GPU_MEMORY_USED, GPU_BUSY, GPU_ENERGY, OWNER_MEMORY, OWNER_COMPUTE)
+        return self.samples(start_s, now_s() + 120, GPU_UP, *used, *own)
 
     def samples(self, start_s: int, end_s: int, *series: Series) -> pl.DataFrame:
         """What the store has of these series of the node in [start_s, end_s)."""
@@ -135,7 +147,8 @@ def running_node(folder: Path, library: Path, store: OwnStore, name: str = "box-
         clock = ShiftedClock(folder)
         stack.callback(clock.close)
         # A copy, since a library that is loaded has one world.
-        node = Node(name, folder, store, door, FakeDriver(Path(shutil.copy(library, folder))), clock)
+        driver = FakeDriver(Path(shutil.copy(library, folder)))
+        node = Node(name, folder, store, door, driver, clock, ShownProcesses(folder))
         node.start_collector = stack.enter_context(collectors(folder, door.url))
         stack.callback(node.driver.clear_faults)
         yield node

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from collector.delivery.holes import HoleReason
 from domain.series import COLLECTOR_CLOCK_STEPS, COLLECTOR_LATENESS, GPU_FIELD_STATE, GPU_UP
-from tests.collector.faults.evidence import Evidence, true_card
+from tests.collector.faults.evidence import Evidence, true_cards
 from tests.collector.faults.node import Node, running_node
 from tests.collector.faults.schedule import door_resets, store_killed, store_stopped
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
@@ -26,7 +27,7 @@ IMPORT = "/api/v1/import"
 def _begin(node: Node, seconds: int) -> int:
     """Let it work for so long at least, wait until it has delivered something, and say when it began."""
     began_s = now_s()
-    node.work(range(began_s - 40, began_s + seconds + 240))
+    node.work.run(range(began_s - 40, began_s + seconds + 240))
     node.begin()
     wait_until(node.is_delivered)
     return began_s
@@ -122,7 +123,7 @@ def test_a_clock_that_is_set_is_followed_once_it_is_believed(
             nodes[name] = stack.enter_context(running_node(folder / name, nvml_library, store, name))
         began_s = {name: _begin(node, 60) for name, node in nodes.items()}
         for name, node in nodes.items():
-            node.clock.set(steps[name])
+            node.set_clock(steps[name])
         evidence = {}
         for name, node in nodes.items():
             wait_until(lambda log=node.log: "clock_step_believed" in log())  # type: ignore[misc]
@@ -132,8 +133,9 @@ def test_a_clock_that_is_set_is_followed_once_it_is_believed(
             assert frame["value"][-1] == 1, node.log()
             assert not any(card.lost for card in evidence[name].cards.values()), node.log()
     # Ten seconds pass before a step is believed. Set back by five, five of them come again and are not sampled twice.
-    assert 4 <= evidence["back"].holes < 30
-    assert 38 <= evidence["ahead"].holes < 70
+    by_clock = {name: its.holes_by_reason[HoleReason.CLOCK] for name, its in evidence.items()}
+    assert 4 <= by_clock["back"] <= evidence["back"].holes < 30
+    assert 38 <= by_clock["ahead"] <= evidence["ahead"].holes < 70
 
 
 @side_by_side
@@ -154,14 +156,14 @@ def test_two_collectors_of_a_node_are_as_good_as_one(
         assert other.wait(PATIENCE_S) == 0, node.log()
         node.end()
         samples = node.stored(began_s)
-        cards = [true_card(node, uuid, samples) for uuid in node.uuids]
-        holes, others_holes = node.holes(), node.holes("other")
+        cards = true_cards(node, samples, collectors=2)
+        holes, others_holes = node.holes(), sum(node.holes("other").values())
     sampled = samples.filter(samples["series"] == COLLECTOR_LATENESS.name)["second_s"].sort().to_list()
     assert len(set(sampled)) == len(sampled)
     missing = set(range(sampled[0], sampled[-1] + 1)) - set(sampled)
-    assert holes >= begun_s - killed_s - 2, "it missed those"
+    assert holes[HoleReason.NOT_RUNNING] >= begun_s - killed_s - 2, "it missed those"
     assert len(missing) <= others_holes, (sorted(missing), node.log())
-    assert not any(card.lost for card in cards), node.log()
+    assert not any(card.lost for card in cards.values()), node.log()
 
 
 @pytest.mark.long
@@ -198,5 +200,5 @@ def test_a_full_disk_costs_what_the_last_minute_does_not_hold(
         node.end()
         evidence = Evidence(node, began_s)
     # Those that memory did not hold, and those in which no collector ran.
-    assert evidence.holes >= (25 if is_soak else 0)
+    assert evidence.holes_by_reason[HoleReason.DISK] >= (25 if is_soak else 0)
     assert not any(card.lost for card in evidence.cards.values()), node.log()

@@ -54,13 +54,12 @@ def test_the_first_lines_are_those_that_say_something(tmp_path: Path) -> None:
     assert read_log_text(file, ignore).first_lines(2) == ["a", "b"]
 
 
-def test_progress_ends_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_text, "_PROGRESS_LINES", 2)
+def test_progress_is_told_every_5_000_lines_and_ends_at_the_end(tmp_path: Path) -> None:
     file = tmp_path / "gpu.csv"
-    file.write_text("aa\nbb\ncc\ndd\nee\n")
+    file.write_text("aa\n" * 12_000)
     seen: list[tuple[int, int]] = []
     list(read_log_text(file, lambda done, total: seen.append((done, total))).lines())
-    assert seen == [(3, 15), (9, 15), (15, 15)]
+    assert seen == [(3 * 4_999, 36_000), (3 * 9_999, 36_000), (36_000, 36_000)]
 
 
 @pytest.mark.parametrize(

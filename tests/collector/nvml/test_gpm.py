@@ -8,6 +8,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from collector.nvml.values.counters import CardCounters
 from collector.ranges import refuse_garbage
 from domain.samples import Basis, DeviceReading, FieldState
 from domain.series import (
@@ -27,7 +28,7 @@ from domain.series import (
 )
 from domain.units import MIB
 from tests.collector.nvml.value_rig import ValueRig, number, state_of
-from tests.fakes.nvml.driver import Can, FakeDriver, build
+from tests.fakes.nvml.driver import Can, FakeDriver
 
 H100 = "NVIDIA H100 80GB HBM3"
 SM_ACTIVE = pynvml.NVML_GPM_METRIC_SM_UTIL
@@ -128,17 +129,18 @@ def test_not_a_number_is_missing(values: ValueRig, no_number: float) -> None:
     assert state_of(values.after(card), GPU_SM_ACTIVE) is FieldState.NOT_READY
 
 
-@pytest.mark.parametrize(("permille", "told"), [(1_050, 1), (1_001, 1), (1_000, 1)])
-def test_a_ratio_a_little_above_1_is_1(values: ValueRig, permille: int, told: float) -> None:
+@pytest.mark.parametrize(("permille", "capped"), [(1_050, 1), (1_001, 1), (1_000, 0)])
+def test_a_ratio_a_little_above_1_is_1_and_counted(values: ValueRig, permille: int, capped: int) -> None:
     """R4."""
-    uuid = values.fake.card(0, H100)
+    uuid, counters = values.fake.card(0, H100), CardCounters()
     values.fake.gpm(uuid, {2: permille})
-    card = values.card(uuid)
+    card = values.card(uuid, counters=counters)
     values.after(card)
 
     said = values.after(card)
 
-    assert (said.values[GPU_SM_ACTIVE], said.values[GPU_COMPUTE]) == (told, told)
+    assert (said.values[GPU_SM_ACTIVE], said.values[GPU_COMPUTE]) == (1, 1)
+    assert counters.capped.get(GPU_SM_ACTIVE, 0) == capped
 
 
 def test_a_ratio_far_above_1_is_garbage_and_counted(values: ValueRig) -> None:
@@ -214,10 +216,11 @@ def test_a_driver_older_than_a_metric_is_asked_for_the_others(values: ValueRig) 
 
 
 def test_a_library_without_the_functions_has_no_metrics(
-    use_driver: Callable[[Path], FakeDriver], tmp_path: Path
+    use_driver: Callable[[Path], FakeDriver], build_nvml: Callable[..., Path], tmp_path: Path
 ) -> None:
     """A driver before 520."""
-    fake = use_driver(build(tmp_path, without=["nvmlGpmQueryDeviceSupport", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"]))
+    functions = ["nvmlGpmQueryDeviceSupport", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"]
+    fake = use_driver(build_nvml(tmp_path, without=functions))
     rig = ValueRig(fake)
     card = rig.card(fake.card(0, H100))
 

@@ -111,3 +111,23 @@ def test_cards_that_are_there_no_more_are_not_counted_as_unseen(driver: FakeDriv
         source.inventory()
 
     assert [(log["index"], log["unseen_cards"]) for log in logs if "unseen_cards" in log] == [(0, 1)]
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetAttributes_v2"])
+def test_a_card_of_which_garbage_is_told_is_as_it_was_or_is_left_out(
+    driver: FakeDriver, open_source: Open, call: str
+) -> None:
+    """What an inventory says goes to the allocator, which would grant a card of 2^64 - 1 bytes."""
+    known = driver.card(0, H100, mig_mode=1, full_card_sms=132)
+    instances = [driver.create_instance(known, "1g.10gb")]
+    source = open_source()
+    (device,) = source.inventory()
+    unknown = driver.card(1, H100, mig_mode=1, full_card_sms=132)
+    instances.append(driver.create_instance(unknown, "1g.10gb"))
+    for uuid in (known, unknown, *instances):
+        driver.fault(0, call, uuid, garbage=2**64 - 1)
+    with capture_logs() as logs:
+        assert source.inventory() == (device,)
+    assert {(log["index"], log["unseen_cards"]) for log in logs if "unseen_cards" in log} == {(0, 1), (1, 2)}
+    driver.clear_faults()
+    assert [each.uuid for each in source.inventory()] == [known, unknown]

@@ -95,13 +95,47 @@ def test_each_pair_is_told_in_both_directions_with_its_links(values: ValueRig) -
     values.fake.relation(second, third, 25)
 
     assert _topology(values, first, second, third) == {
-        TopologyLink(first, second, "single", 4),
-        TopologyLink(second, first, "single", 4),
-        TopologyLink(first, third, "node", 0),
-        TopologyLink(third, first, "node", 0),
-        TopologyLink(second, third, "25", 0),
-        TopologyLink(third, second, "25", 0),
+        TopologyLink(first, second, "single", "ok", 4),
+        TopologyLink(second, first, "single", "ok", 4),
+        TopologyLink(first, third, "node", "ok", 0),
+        TopologyLink(third, first, "node", "ok", 0),
+        TopologyLink(second, third, "25", "ok", 0),
+        TopologyLink(third, second, "25", "ok", 0),
     }
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (pynvml.NVML_P2P_STATUS_OK, "ok"),
+        (pynvml.NVML_P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED, "topology_not_supported"),
+        (pynvml.NVML_P2P_STATUS_DISABLED_BY_REGKEY, "disabled_by_regkey"),
+        (7, "7"),
+    ],
+)
+def test_a_pair_says_whether_one_can_read_the_others_memory_and_why_not(
+    values: ValueRig, status: int, told: str
+) -> None:
+    first, second = (values.fake.card(index, H100) for index in range(2))
+    values.fake.relation(first, second, pynvml.NVML_TOPOLOGY_NODE, status)
+
+    assert {each.peer_access for each in _topology(values, first, second)} == {told}
+
+
+def test_a_driver_that_does_not_tell_peer_access_tells_the_way(values: ValueRig) -> None:
+    first, second = (values.fake.card(index, H100) for index in range(2))
+    values.fake.relation(first, second, pynvml.NVML_TOPOLOGY_NODE)
+    values.fake.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetP2PStatus")
+
+    assert {(each.level, each.peer_access) for each in _topology(values, first, second)} == {("node", "")}
+
+
+def test_a_card_that_is_lost_while_it_is_asked_costs_its_own_pairs_only(values: ValueRig) -> None:
+    """L1."""
+    first, second, third = (values.fake.card(index, H100) for index in range(3))
+    values.fake.fault(pynvml.NVML_ERROR_GPU_IS_LOST, "nvmlDeviceGetP2PStatus", second)
+
+    assert {each.gpu_uuid for each in _topology(values, first, second, third)} == {first, third}
 
 
 def test_links_to_switches_join_the_cards_behind_them(values: ValueRig) -> None:
@@ -144,6 +178,6 @@ def test_a_source_at_work_tells_the_way_between_its_cards(
     wait_until(lambda: list(source.facts()) != [])
 
     assert {(fact.series, fact.value, *fact.labels.values()) for fact in source.facts()} == {
-        (GPU_TOPOLOGY_LINK, 0, first, second, "single"),
-        (GPU_TOPOLOGY_LINK, 0, second, first, "single"),
+        (GPU_TOPOLOGY_LINK, 0, first, second, "single", "ok"),
+        (GPU_TOPOLOGY_LINK, 0, second, first, "single", "ok"),
     }

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from collector.nvml.source import NvmlSource
 from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState
 from domain.series import (
@@ -14,12 +16,20 @@ from domain.series import (
     OWNER_COMPUTE,
     OWNER_MEMORY,
 )
-from domain.units import GIB
+from domain.units import GIB, MIB
 from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_process, told_uses
 from tests.fakes.nvml.driver import Can, FakeDriver
 from tests.fakes.nvml.processes import ProcTree
 
 SECOND_US = 1_000_000
+
+
+def _run_mps(driver: FakeDriver, proc: ProcTree, uuid: str) -> None:
+    """The operator's server of MPS (100), and clients of it of two owners (101, 102), as the driver lists them."""
+    run_process(driver, proc, uuid, 100, "/system.slice/nvidia-mps.service", 32 * MIB)
+    for pid, owner in ((101, "a"), (102, "b")):
+        run_process(driver, proc, uuid, pid, f"/system.slice/gputab-{owner}.scope")
+        driver.process(uuid, pid, GIB, "mps")
 
 
 class TestCompute:
@@ -36,6 +46,42 @@ class TestCompute:
 
         assert compute_of(reading) == {"alloc:101": 0.9, "alloc:102": 0.0, "alloc:103": 0.0, UNATTRIBUTED: 0.0}
         assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "process_samples")
+
+    @pytest.mark.parametrize(
+        ("percents", "expected"),
+        [
+            ({100: 5, 101: 50, 102: 30}, {"alloc:a": 0.5, "alloc:b": 0.3, UNATTRIBUTED: 0.1}),
+            ({101: 90, 102: 45}, {"alloc:a": 0.6, "alloc:b": 0.3, UNATTRIBUTED: 0.0}),
+        ],
+        ids=["beside each other", "at the same time"],
+    )
+    def test_clients_of_mps_have_what_each_computed(
+        self, driver: FakeDriver, proc: ProcTree, own: Own, percents: dict[int, int], expected: dict[str, float]
+    ) -> None:
+        """Their kernels run at once, and may add up to more than the card was busy. The server's part is nobody's."""
+        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
+        _run_mps(driver, proc, uuid)
+        told_uses(driver, uuid, percents)
+
+        reading = own(uuid).read()
+
+        assert compute_of(reading) == expected
+        assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "process_samples")
+
+    def test_clients_of_mps_are_not_told_apart_where_no_process_is_sampled(
+        self, driver: FakeDriver, proc: ProcTree, own: Own
+    ) -> None:
+        """Memory is each one's all the same."""
+        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
+        driver.deny(uuid, Can.PROCESS_UTILIZATION)
+        _run_mps(driver, proc, uuid)
+
+        reading = own(uuid).read()
+
+        assert memory_of(reading) == {"alloc:a": GIB, "alloc:b": GIB, UNATTRIBUTED: 2 * GIB}
+        assert {use.compute_ratio for use in reading.owners.values()} == {None}
+        assert reading.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
+        assert OWNER_COMPUTE not in reading.bases
 
     def test_samples_that_add_up_to_more_than_the_card_was_busy_are_parts_of_it(
         self, driver: FakeDriver, proc: ProcTree, own: Own

@@ -13,7 +13,7 @@ from collector.nvml.processes import ListedProcess, ProcessLists
 from domain.clock import SystemClock
 from domain.samples import FieldState
 from domain.units import GIB, MIB
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.driver import FakeDriver
 
 DETAILS = "nvmlDeviceGetRunningProcessDetailList"
 V3 = [f"nvmlDeviceGet{kind}RunningProcesses_v3" for kind in ("Compute", "Graphics", "MPSCompute")]
@@ -62,14 +62,14 @@ OpenLists = Callable[[FakeDriver, str], Lists]
 
 
 @pytest.fixture(scope="module")
-def early_535(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def early_535(build_nvml: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A driver from before the call whose entries have one length."""
-    return build(tmp_path_factory.mktemp("early-535"), without=[DETAILS])
+    return build_nvml(tmp_path_factory.mktemp("early-535"), without=[DETAILS])
 
 
 @pytest.fixture(scope="module")
-def before_510(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("before-510"), without=[DETAILS, *V3])
+def before_510(build_nvml: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_nvml(tmp_path_factory.mktemp("before-510"), without=[DETAILS, *V3])
 
 
 def _three(fake: FakeDriver) -> tuple[str, list[ListedProcess]]:

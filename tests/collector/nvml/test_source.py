@@ -9,11 +9,13 @@ from structlog.testing import capture_logs
 
 from collector.card_readers import CardReaders
 from collector.nvml.source import NvmlSource
+from collector.own_metrics import OwnValue
 from collector.ranges import refuse_garbage
 from collector.source import SourceGoneError
 from domain.errors import UnavailableError
 from domain.samples import UNATTRIBUTED, DeviceReading, OwnerUse
 from domain.series import (
+    COLLECTOR_CAPPED_RATIOS,
     GPU_BUSY,
     GPU_ENERGY,
     GPU_MEMORY_CLOCK,
@@ -21,12 +23,14 @@ from domain.series import (
     GPU_MEMORY_TOTAL,
     GPU_MEMORY_USED,
     GPU_POWER,
+    GPU_SM_ACTIVE,
     GPU_SM_CLOCK,
     GPU_TEMPERATURE,
     GPU_UP,
 )
 from domain.units import MIB
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.collector.patience import wait_until
+from tests.fakes.nvml.driver import FakeDriver
 
 SECOND_S = 1_700_000_000
 
@@ -91,6 +95,17 @@ def test_a_value_no_card_can_have_is_refused_further_on(driver: FakeDriver, open
     assert set(refuse_garbage(_only(open_source(), uuid)).refused) >= {GPU_BUSY, GPU_ENERGY}
 
 
+def test_a_ratio_that_was_taken_as_1_is_counted_for_all_to_see(driver: FakeDriver, open_source: Open) -> None:
+    """R4: of a MIG instance, on its card."""
+    card = driver.card(0, "NVIDIA H100 80GB HBM3", mig_mode=1, full_card_sms=132)
+    driver.gpm(driver.create_instance(card, "1g.10gb"), {2: 1_020})
+    source = open_source()
+    wait_until(lambda: source.read(card, SECOND_S)[1].values[GPU_SM_ACTIVE] == 1)
+
+    told = [value for value in source.values() if value.series is COLLECTOR_CAPPED_RATIOS]
+    assert told == [OwnValue(COLLECTOR_CAPPED_RATIOS, 1, {"gpu_uuid": card, "field": GPU_SM_ACTIVE.name})]
+
+
 def test_a_lost_card_says_so_and_nothing_more_while_the_others_are_read(driver: FakeDriver, open_source: Open) -> None:
     """L1: seven cards go on, and the expected count stays eight."""
     uuids = [driver.card(index) for index in range(8)]
@@ -151,10 +166,10 @@ def test_no_driver_is_one_line_that_names_the_simulator(driver: FakeDriver, new_
 
 
 def test_a_node_whose_every_card_has_no_memory_to_meter_is_an_error(
-    use_driver: Callable[[Path], FakeDriver], tmp_path: Path, new_source: New
+    use_driver: Callable[[Path], FakeDriver], build_nvml: Callable[..., Path], tmp_path: Path, new_source: New
 ) -> None:
     """A driver before 510 has no second version of the memory call, and a GB10 answers N/A to it."""
-    driver = use_driver(build(tmp_path, "-DOLD_DRIVER"))
+    driver = use_driver(build_nvml(tmp_path, "-DOLD_DRIVER"))
     driver.card(0)
 
     with pytest.raises(UnavailableError, match="tells no memory; use one of 510 or newer"):

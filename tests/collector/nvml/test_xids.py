@@ -8,14 +8,17 @@ import pynvml
 import pytest
 from structlog.testing import capture_logs
 
+from collector.call_times import CallTimes
 from collector.node_state import NodeState
+from collector.nvml.driver_life import DriverLife
 from collector.nvml.events import XidWatch
+from collector.nvml.known_cards import KnownCards
 from collector.xid_events import XidEvents
 from domain.samples import FieldState
 from domain.series import GPU_UP, GPU_XID_EVENTS
 from tests.collector.nvml.life_rig import LiveSource, New, living
 from tests.collector.patience import CLOCK, wait_until
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.driver import FakeDriver
 
 XID = 8
 
@@ -99,13 +102,15 @@ def test_a_slot_is_that_of_the_card_that_is_in_it(driver: FakeDriver, new_source
         assert _counts(live, old) == {}
 
 
-def test_a_card_that_fails_to_be_listened_to_is_tried_again(driver: FakeDriver, new_source: New) -> None:
+def test_a_card_that_fails_to_be_listened_to_is_tried_again(driver: FakeDriver) -> None:
     uuid = driver.card(0)
-    source, stop, late_s = new_source(), threading.Event(), [0.0]
-    source.inventory()
+    life, state = DriverLife(CallTimes(CLOCK), lambda: None), NodeState(None)
+    life.open()
+    known, stop, late_s = KnownCards(life, state), threading.Event(), [0.0]
+    known.look()
     fault = driver.fault(pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceRegisterEvents", uuid)
-    events = XidEvents(NodeState(None), CLOCK.monotonic_s)
-    watch = XidWatch(source._life, events, source._known.cards, lambda: CLOCK.monotonic_s() + late_s[0])
+    events = XidEvents(state, CLOCK.monotonic_s)
+    watch = XidWatch(life, events, known.cards, lambda: CLOCK.monotonic_s() + late_s[0])
     listening = threading.Thread(target=watch.run, args=(stop,))
     with capture_logs() as logs:
         listening.start()
@@ -120,6 +125,8 @@ def test_a_card_that_fails_to_be_listened_to_is_tried_again(driver: FakeDriver, 
         wait_until(lambda: dict(events.counts(uuid)) == {"31": 1})
         stop.set()
         listening.join()
+        known.close()
+        life.close()
     assert [log["event"] for log in logs] == ["xid_events_untold", "xid"], "each once"
 
 
@@ -165,9 +172,13 @@ def test_an_event_of_a_card_that_nobody_knows_is_said_and_not_counted(
 
 @pytest.mark.parametrize("without", [["nvmlEventSetWait_v2", "nvmlEventSetWait"], ["nvmlEventSetCreate"]])
 def test_a_driver_without_events_leaves_them_to_the_kernel_and_it_is_said_once(
-    use_driver: Callable[[Path], FakeDriver], new_source: New, tmp_path: Path, without: list[str]
+    use_driver: Callable[[Path], FakeDriver],
+    build_nvml: Callable[..., Path],
+    new_source: New,
+    tmp_path: Path,
+    without: list[str],
 ) -> None:
-    driver = use_driver(build(tmp_path, without=without))
+    driver = use_driver(build_nvml(tmp_path, without=without))
     uuid = driver.card(0)
     with capture_logs() as logs, living(tmp_path, new_source) as live:
         wait_until(lambda: any(log["event"] == "xid_events_untold" for log in logs))

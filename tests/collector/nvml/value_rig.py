@@ -44,9 +44,19 @@ class ValueRig:
         self._made.append(made)
         return made
 
-    def instance(self, card: str, uuid: str, gi_id: int) -> InstanceValues:
-        """The values of a MIG instance."""
-        made = InstanceValues(self.nvml, self.handle(card), self.handle(uuid), gi_id, clock=self.clock)
+    def instance(
+        self, card: str, uuid: str, gi_id: int, *, generation: int = 1, counters: CardCounters | None = None
+    ) -> InstanceValues:
+        """The values of a MIG instance; `counters` are its card's."""
+        made = InstanceValues(
+            self.nvml,
+            self.handle(card),
+            self.handle(uuid),
+            gi_id,
+            generation=generation,
+            clock=self.clock,
+            counters=CardCounters() if counters is None else counters,
+        )
         self._made.append(made)
         return made
 

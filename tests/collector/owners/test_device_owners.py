@@ -9,7 +9,7 @@ from collector.owners.device_owners import Compute, DeviceOwners, compute_by_sam
 from collector.owners.split import Claim
 from collector.ranges import refuse_garbage
 from collector.sample_runs import device_labels, part_runs
-from domain.samples import UNATTRIBUTED, DeviceReading, FieldState, OwnerUse
+from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState, OwnerUse
 from domain.series import GPU_BUSY, GPU_GR_ACTIVE, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY, Series
 from tests.collector.patience import now_s
 from victoriametrics.push import Pusher
@@ -82,7 +82,25 @@ def test_owners_of_an_instance_sum_to_it(
     said = DeviceReading("GPU-a", "MIG-a", {GPU_UP: 1, GPU_MEMORY_USED: used_bytes, GPU_GR_ACTIVE: active}, {})
     compute = compute_by_sms(said, claims, owners, lambda: sms)
 
-    _check(DeviceOwners().told(said, claims, owners, compute), GPU_GR_ACTIVE, claims)
+    reading = DeviceOwners().told(said, claims, owners, compute)
+
+    _check(reading, GPU_GR_ACTIVE, claims)
+    if reading.split is not None:
+        assert sum(reading.split.parts.values()) == pytest.approx(1)
+        assert reading.split.parts.keys() <= {UNATTRIBUTED, *owners.values()}
+
+
+def test_how_compute_is_split_is_known_where_its_ratio_is_not() -> None:
+    """M6: the driver has no performance metrics of an A100's instances."""
+    claims, owners = [Claim(1, 10, 0), Claim(2, 20, 1)], {1: "alloc:a", 2: "alloc:b"}
+    said = DeviceReading("GPU-a", "MIG-a", {GPU_MEMORY_USED: 40}, {}, missing={GPU_GR_ACTIVE: FieldState.UNSUPPORTED})
+    compute = compute_by_sms(said, claims, owners, lambda: {0: 14, 1: 42})
+
+    reading = DeviceOwners().told(said, claims, owners, compute)
+
+    assert reading.split == ({"alloc:a": 0.25, "alloc:b": 0.75, UNATTRIBUTED: 0}, Basis("nvml", "sm_share"))
+    assert reading.missing[OWNER_COMPUTE] is FieldState.UNSUPPORTED
+    assert {use.compute_ratio for use in reading.owners.values()} == {None}
 
 
 def test_memory_that_is_not_told_is_not_split() -> None:

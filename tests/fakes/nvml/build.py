@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-import pytest
+from domain.errors import UnavailableError
 
 FOLDER = Path(__file__).parent
 SOURCES = FOLDER / "library"
@@ -22,10 +22,12 @@ def build(
     without: Collection[str] = (),
     stubs: Collection[str] = (),
 ) -> Path:
-    """Compile the library into `folder`, under the name by which the bindings load it; skip where no compiler is.
+    """Compile the library into `folder`, under the name by which the bindings load it.
 
     With `driver`, such as "590.48.01", it exports what that driver does: what is not implemented here answers
     NOT_SUPPORTED, and what that driver lacks is not there. `without` takes names away, `stubs` adds some.
+
+    Raises UnavailableError where this machine has no C compiler, or no `nm`.
     """
     compiler, target = _tool("gcc", "cc"), folder / NAME
     sources = [str(file) for file in sorted(SOURCES.glob("*.c"))]
@@ -42,7 +44,7 @@ def build(
 
 
 def implemented(library: Path) -> set[str]:
-    """The names of NVML that a library exports."""
+    """The names of NVML that a library exports. Raises UnavailableError where this machine has no `nm`."""
     command = [_tool("nm"), "-D", "--defined-only", str(library)]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return {name for line in listed.splitlines() if (name := line.split()[-1]).startswith("nvml")}
@@ -62,5 +64,6 @@ def _stubs(names: Collection[str]) -> str:
 def _tool(*names: str) -> str:
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
-        pytest.skip(f"needs {names[0]} to build the fake driver")
+        remedy = "install it, as by 'apt-get install gcc binutils'"
+        raise UnavailableError(f"cannot build the fake driver: {names[0]!r} is not on PATH; {remedy}")
     return found

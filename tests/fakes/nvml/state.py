@@ -111,7 +111,7 @@ class Instance(_Struct):
     """A MIG device: a compute instance, with what there is to say of its GPU instance."""
 
     _fields_: ClassVar[Any] = [
-        *_members(whole="total reserved used memory_mib"),
+        *_members(whole="total reserved used memory_mib pcie_tx_bytes pcie_rx_bytes"),
         ("gpm", Counter * GPM_RATIOS),
         *_members(words="exists generation gi_id ci_id gi_profile start size gi_slices ci_slices sms"),
         ("uuid", c_char * 96),

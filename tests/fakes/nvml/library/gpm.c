@@ -74,8 +74,12 @@ static void take(GpmSample *sample, const Card *card, const Instance *instance, 
         }
     }
     sample->at_us = at_us;
-    sample->tx_bytes = pcie_bytes(card, card->pcie_tx_bytes, card->pcie_tx_bytes_per_busy_second, at_us);
-    sample->rx_bytes = pcie_bytes(card, card->pcie_rx_bytes, card->pcie_rx_bytes_per_busy_second, at_us);
+    if (instance) {
+        sample->tx_bytes = instance->pcie_tx_bytes, sample->rx_bytes = instance->pcie_rx_bytes;
+    } else {
+        sample->tx_bytes = pcie_bytes(card, card->pcie_tx_bytes, card->pcie_tx_bytes_per_busy_second, at_us);
+        sample->rx_bytes = pcie_bytes(card, card->pcie_rx_bytes, card->pcie_rx_bytes_per_busy_second, at_us);
+    }
     sample->link_tx_bytes = sample->link_rx_bytes = 0;
     for (u32 link = 0; link < LINKS; link++) {
         sample->link_tx_bytes += card->links[link].data_tx_bytes;

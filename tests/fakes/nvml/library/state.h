@@ -68,7 +68,8 @@ typedef int32_t i32;
     ONE(u32, jpeg) ONE(u32, ofa) MANY(char, name, 64)
 
 #define INSTANCE_FIELDS(ONE, MANY)                                                                                     \
-    ONE(u64, total) ONE(u64, reserved) ONE(u64, used) ONE(u64, memory_mib) MANY(Counter, gpm, GPM_RATIOS)              \
+    ONE(u64, total) ONE(u64, reserved) ONE(u64, used) ONE(u64, memory_mib) ONE(u64, pcie_tx_bytes)                     \
+    ONE(u64, pcie_rx_bytes) MANY(Counter, gpm, GPM_RATIOS)                                                             \
     ONE(u32, exists) ONE(u32, generation) ONE(u32, gi_id) ONE(u32, ci_id) ONE(u32, gi_profile) ONE(u32, start)         \
     ONE(u32, size) ONE(u32, gi_slices) ONE(u32, ci_slices) ONE(u32, sms) MANY(char, uuid, 96) MANY(char, name, 96)
 
