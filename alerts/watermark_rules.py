@@ -14,6 +14,7 @@ from alerts.destroyed_instances import destroyed_instances
 from alerts.yaml_text import to_yaml
 from domain.series import DEVICE, GPU_MEMORY_USED
 from domain.watermarks import WATERMARKS, Watermark, used_ratio
+from victoriametrics.vmalert import EVALUATION_INTERVAL_S
 
 GROUP = "vram-watermarks"
 # As `render_rules` makes it of the usual patience; the unit tests lie beside it.
@@ -33,20 +34,23 @@ class Patience:
     """How long a card has to be above a mark, or silent, before its alert fires; and how long it stays in doubt.
 
     In seconds. `keep_firing_s` is for how long after the last reading above the mark an alert goes on, so that a card
-    whose use swings about a mark is one page and not ten.
+    whose use swings about a mark is one page and not ten. `evaluation_s` is how often vmalert looks, or more.
     """
 
     for_s: int = 120
     keep_firing_s: int = 300
+    evaluation_s: int = EVALUATION_INTERVAL_S
 
 
 def render_rules(patience: Patience = Patience()) -> str:
     """The rule file, as YAML that vmalert 1.95 and newer read; equal for equal patience, byte for byte.
 
-    The highest level comes first, so that Alertmanager knows of it before it is told of those that it inhibits.
+    The highest level comes first, so that Alertmanager knows of it before it is told of those that it inhibits. A
+    reading may come to be seen between two rules, and the lower mark be passed one evaluation before the higher; so
+    each level waits for one evaluation longer than the one above it.
     """
     levels = sorted(WATERMARKS, key=lambda mark: mark.used_ratio, reverse=True)
-    rules = [_watermark_rule(mark, patience) for mark in levels]
+    rules = [_watermark_rule(mark, patience, longer * patience.evaluation_s) for longer, mark in enumerate(levels)]
     group = {"name": GROUP, "rules": [*rules, _unknown_rule(patience)]}
     return to_yaml({"groups": [group]}, heading=_HEADING)
 
@@ -56,12 +60,12 @@ def alert_name(mark: Watermark) -> str:
     return f"Vram{mark.level.capitalize()}"
 
 
-def _watermark_rule(mark: Watermark, patience: Patience) -> dict[str, object]:
+def _watermark_rule(mark: Watermark, patience: Patience, longer_s: int) -> dict[str, object]:
     firing = f'ALERTS{{alertname="{alert_name(mark)}", alertstate="firing"}}'
     return {
         "alert": alert_name(mark),
         "expr": f"{_ratio(FRESH)} >= {mark.used_ratio}\nor\n{_silent(firing)}\n",
-        "for": _duration(patience.for_s),
+        "for": _duration(patience.for_s + longer_s),
         "keep_firing_for": _duration(patience.keep_firing_s),
         "labels": {"severity": SEVERITIES[mark.level], "level": mark.level},
         "annotations": {

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from supervisor.xmlrpc import SupervisorTransport
+from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from domain.clock import Clock
 from domain.errors import InputError, UnavailableError
@@ -102,7 +102,12 @@ class Supervisor:
 
     def start(self, name: str, *, ready: Callable[[], bool] | None = None) -> None:
         """Start a program and wait until `ready`; UnavailableError, naming its log, where it does not come up."""
-        self._call(self._rpc.startProcess, name, False)
+        try:
+            self._call(self._rpc.startProcess, name, False)
+        except UnavailableError as error:
+            # One that ends within the call is told as an error of the call, and tried again like any other.
+            if getattr(error.__cause__, "faultCode", None) != Faults.SPAWN_ERROR:
+                raise
         deadline_s = self._clock.monotonic_s() + _START_TIMEOUT_S
         while True:
             self.check()

@@ -20,7 +20,7 @@ from domain.clock import Clock
 from domain.watermarks import WATERMARKS
 
 # The shipped rules, for people who will not watch for minutes.
-PATIENCE = Patience(for_s=5, keep_firing_s=5)
+PATIENCE = Patience(for_s=5, keep_firing_s=5, evaluation_s=1)
 # From the crossing to the page, on a busy machine: a reading is seen after 3 s and has to stand for 5 s.
 _PAGE_WITHIN_S = 20
 _HIGHEST = max(WATERMARKS, key=lambda mark: mark.used_ratio)

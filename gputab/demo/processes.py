@@ -12,7 +12,6 @@ from gputab.supervisor import Program
 from victoriametrics import launcher, vmalert
 
 # Whoever watches a demo waits for a page with a clock in hand.
-_EVALUATION_INTERVAL_S = 1
 _RESEND_DELAY_S = 15
 
 
@@ -81,7 +80,7 @@ def _alerting(stage: Stage, webhook: str) -> list[Program]:
         victoriametrics=stage.settings.victoriametrics_url,
         alertmanager_url=stage.settings.alertmanager_url,
         secrets_dir=folder,
-        evaluation_interval_s=_EVALUATION_INTERVAL_S,
+        evaluation_interval_s=PATIENCE.evaluation_s,
         resend_delay_s=_RESEND_DELAY_S,
     )
     return [Program("alertmanager", pager_command, 12), Program("vmalert", rules_command, 14)]

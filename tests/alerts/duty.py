@@ -102,7 +102,7 @@ class Duty:
 
     def _start_vmalert(self, binary: Path, store_url: str) -> Child:
         rules = self._folder / "rules.yaml"
-        rules.write_text(render_rules(Patience(for_s=2, keep_firing_s=2)), "utf-8")
+        rules.write_text(render_rules(Patience(for_s=2, keep_firing_s=2, evaluation_s=1)), "utf-8")
         command = vmalert.command(
             binary=binary,
             port=self._vmalert_port,

@@ -40,10 +40,19 @@ def test_each_watermark_has_its_rule_with_its_own_number_the_highest_first() -> 
 
 
 def test_a_shorter_patience_changes_the_times_and_nothing_else() -> None:
-    short, shipped = render_rules(Patience(5, 90)), render_rules()
-    assert "for: 5s" in short
+    short, shipped = render_rules(Patience(7, 90)), render_rules()
+    assert "for: 7s" in short
     assert "keep_firing_for: 90s" in short
-    assert short.replace(" 5s\n", " 2m\n").replace(" 90s\n", " 5m\n") == shipped
+    for told, usual in ((" 7s", " 2m"), (" 12s", " 125s"), (" 17s", " 130s"), (" 90s", " 5m")):
+        short = short.replace(f"{told}\n", f"{usual}\n")
+    assert short == shipped
+
+
+def test_a_level_waits_for_one_evaluation_longer_than_the_one_above_it() -> None:
+    """Or a reading that comes to be seen between two rules would be a page for the lower mark, and then another."""
+    rules = rules_of(render_rules(Patience(60, evaluation_s=15)))
+    by_height = sorted(WATERMARKS, key=lambda mark: -mark.used_ratio)
+    assert [rules[alert_name(mark)]["for"] for mark in by_height] == ["1m", "75s", "90s"]
 
 
 def test_no_label_can_change_while_an_alert_fires() -> None:
