@@ -20,7 +20,7 @@ from machine.programs import VICTORIA_METRICS
 from settings.gputab import load_settings
 from store.database import Database
 from store.tables.billing import charges
-from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.driver import FakeDriver
 
 # A demo samples its cards every second; of two at once on a small machine each would miss some.
 pytestmark = pytest.mark.xdist_group("demo")
@@ -69,9 +69,9 @@ def test_the_bill_is_proved_on_postgresql_too(
     assert _processes_of(own_folder) == []
 
 
-def test_a_machine_with_cards_is_metered_on_its_own_cards(own_folder: Path) -> None:
+def test_a_machine_with_cards_is_metered_on_its_own_cards(own_folder: Path, build_nvml: Callable[..., Path]) -> None:
     """The driver's two cards are collected, rented and billed; nothing of the simulator is there."""
-    driver = FakeDriver(build(own_folder))
+    driver = FakeDriver(build_nvml(own_folder))
     for index in range(2):
         driver.card(index, used=MIB * 1_024, busy_percent=40, milliwatts=210_000)
     demo = subprocess.run(
