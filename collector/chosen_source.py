@@ -3,19 +3,22 @@
 Each is asked on a thread of its own per card, so that one that fails or hangs costs the other's values nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import structlog
 
+from collector.compute_basis import tell_from_instances
 from collector.dcgm.mig_names import read_mig_name
+from collector.own_metrics import OwnValue, source_values
 from collector.past_seconds import PastSecond, missed_seconds
 from collector.series_choice import SeriesChoice
 from collector.source import Source, SourceGoneError
 from collector.source_order import DCGM, NVML, may_change
+from collector.telling import Telling
 from collector.workers import Answers, Workers
 from domain.errors import UnavailableError
-from domain.inventory import Device
+from domain.inventory import Device, MigInstance
 from domain.samples import DeviceReading, FieldState
 from domain.series import GPU_UP
 
@@ -99,12 +102,22 @@ class ChosenSource:
         return self._chosen(gpu_uuid, second_s, told)
 
     def missed(self, from_s: int, until_s: int) -> Iterator[PastSecond]:
-        """What DCGM still knows of these seconds, of NVML's cards; without counters that are not NVML's."""
+        """What DCGM still knows of these seconds, of NVML's cards; without counters that are not NVML's.
+
+        A card in MIG mode is as busy as its instances, of which the present ones are known: one that was taken away
+        since is not told of, nor is it in the mean. Whose processes there were nobody knows any more: compute by owner
+        is missing, and memory is nobody's.
+        """
         known = {device.uuid for device in self._devices}
         for second_s, readings in missed_seconds(self._dcgm, from_s, until_s):
             kept = [_without_counters(self._named(each)) for each in readings if each.gpu_uuid in known]
             if kept:
-                yield PastSecond(second_s, kept)
+                yield PastSecond(second_s, [self._past(each, kept) for each in kept])
+
+    def values(self) -> Iterator[OwnValue]:
+        """What both say of their own work."""
+        yield from source_values(self._nvml)
+        yield from source_values(self._dcgm)
 
     def close(self) -> None:
         """Close both."""
@@ -126,12 +139,33 @@ class ChosenSource:
             for mig_uuid, each in told.items()
             if mig_uuid is not None
         }
-        device = next((each for each in self._devices if each.uuid == gpu_uuid), None)
-        known = {} if device is None else {each.uuid: each for each in device.instances}
-        # A mean without one of them would be too low.
-        weighed = [(known[uuid], each) for uuid, each in instances.items()] if known.keys() == instances.keys() else []
-        sm_count = None if device is None else device.sm_count
+        weighed, sm_count = self._weighed(gpu_uuid, instances)
         return [self._choice(gpu_uuid, None).reading(second_s, told[None], weighed, sm_count), *instances.values()]
+
+    def _past(self, reading: DeviceReading, all_readings: Iterable[DeviceReading]) -> DeviceReading:
+        """A reading of DCGM as one of both: a card's with the mean of its instances, which are among the others."""
+        if reading.mig_uuid is not None:
+            return reading
+        of_card = (each for each in all_readings if each.gpu_uuid == reading.gpu_uuid)
+        instances = {each.mig_uuid: each for each in of_card if each.mig_uuid is not None}
+        telling = Telling()
+        telling.values |= reading.values
+        telling.missing |= reading.missing
+        telling.bases |= reading.bases
+        tell_from_instances(telling, *self._weighed(reading.gpu_uuid, instances))
+        return replace(reading, values=telling.values, missing=telling.missing, bases=telling.bases)
+
+    def _weighed(
+        self, gpu_uuid: str, instances: Mapping[str, DeviceReading]
+    ) -> tuple[list[tuple[MigInstance, DeviceReading]], int | None]:
+        """The instances of a card with their sizes, and how many SMs it has; none where NVML knows of others."""
+        device = next((each for each in self._devices if each.uuid == gpu_uuid), None)
+        if device is None:
+            return [], None
+        known = {each.uuid: each for each in device.instances}
+        # A mean without one of them would be too low.
+        is_whole = known.keys() == instances.keys()
+        return [(known[uuid], each) for uuid, each in instances.items()] if is_whole else [], device.sm_count
 
     def _choice(self, gpu_uuid: str, mig_uuid: str | None) -> SeriesChoice:
         choice = self._choices.get((gpu_uuid, mig_uuid))

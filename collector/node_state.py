@@ -1,4 +1,4 @@
-"""What a node remembers over restarts: the cards it has had, MIG instances by generation, and XID counts.
+"""What a node remembers over restarts: the cards it has had, MIG instances by generation, and the XIDs it has heard.
 
 One JSON file per node, replaced as a whole. Without it a collector that starts while the driver is gone, or a card
 lost, could not say what is missing.
@@ -37,16 +37,29 @@ class GivenOut:
 
 
 @dataclass(frozen=True, slots=True)
+class HeardLog:
+    """How far the kernel's log of this boot was heard: `until` is the place behind the last record that was.
+
+    `awaited` are XIDs, by card and code, that the driver has told of and that record or a later one may yet.
+    """
+
+    until: int = 0
+    awaited: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """All of it. `boot` is the kernel's id of the boot in which it was written; MIG instances do not survive one.
 
-    `instances` are by card and number, `xids` count the events by card and code.
+    `instances` are by card and number, `xids` count the events by card and code. `log` is None where it is not known
+    how much of the kernel's log those counts are of.
     """
 
     boot: str = ""
     devices: tuple[Device, ...] = ()
     instances: dict[str, dict[int, GivenOut]] = field(default_factory=dict)
     xids: dict[str, dict[str, int]] = field(default_factory=dict)
+    log: HeardLog | None = None
     format: int = _FORMAT
 
 
@@ -78,7 +91,9 @@ class NodeState:
                 card: {number: replace(each, is_there=False) for number, each in numbers.items()}
                 for card, numbers in found.instances.items()
             }
-            self._now = replace(found, boot=boot, instances=gone)
+            # A log begins with its boot, in which nobody has counted anything yet.
+            unheard = HeardLog() if found.boot and boot else None
+            self._now = replace(found, boot=boot, instances=gone, log=unheard)
 
     @property
     def remembered(self) -> Remembered:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from collector.sample_runs import one_sample
+from collector.source import Source
 from domain.samples import SampleRun
 from domain.series import Series
 
@@ -50,3 +51,18 @@ class OwnMetrics:
         for tell in tellers:
             for series, value, labels in tell():
                 yield OwnValue(series, value, {**node, **labels} if labels else node)
+
+
+@runtime_checkable
+class CountsItsWork(Protocol):
+    """A source that counts what it meets."""
+
+    def values(self) -> Iterator[OwnValue]:
+        """What it says of its own work."""
+        ...
+
+
+def source_values(source: Source) -> Iterator[OwnValue]:
+    """What a source says of its own work; nothing where it counts none."""
+    if isinstance(source, CountsItsWork):
+        yield from source.values()

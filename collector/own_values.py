@@ -16,6 +16,7 @@ from domain.series import (
     COLLECTOR_CLOCK_STEPS,
     COLLECTOR_DELIVERY,
     COLLECTOR_HOLES,
+    COLLECTOR_INFO,
     COLLECTOR_QUARANTINED,
     COLLECTOR_QUEUE_AGE,
     COLLECTOR_QUEUE_BYTES,
@@ -39,6 +40,11 @@ def queue_values(queue: BatchQueue, clock: Clock, delivery_s: float | None) -> I
     yield OwnValue(COLLECTOR_QUARANTINED, queue.quarantined)
     if delivery_s is not None:
         yield OwnValue(COLLECTOR_DELIVERY, round(delivery_s, 6))
+
+
+def queue_facts(queue: BatchQueue) -> Iterator[OwnValue]:
+    """Whose samples these are, where several collectors should tell of a node."""
+    yield OwnValue(COLLECTOR_INFO, 1, {"collector": queue.identity})
 
 
 def clock_values(clock: SteadyClock, skew_us: int | None, store_skew_s: float | None) -> Iterator[OwnValue]:

@@ -1,8 +1,8 @@
 """One collector process: its threads, started in order and stopped so that nothing sampled is lost."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from urllib.parse import quote
 
 import structlog
@@ -14,13 +14,14 @@ from collector.delivery.queue import BatchQueue
 from collector.delivery.reporter import Heartbeat, InventoryReporter
 from collector.delivery.sender import Sender
 from collector.loop import SamplingLoop
-from collector.own_metrics import OwnMetrics, OwnValue, Teller
+from collector.own_metrics import OwnMetrics, OwnValue, Teller, source_values
 from collector.own_page import OwnPage, served
-from collector.own_values import call_values, clock_values, queue_values
+from collector.own_values import call_values, clock_values, queue_facts, queue_values
 from collector.past_seconds import remembered
 from collector.sampling_record import SamplingRecord
 from collector.source import Source
 from collector.steady_clock import SteadyClock
+from collector.tasks import Tasks
 from domain.clock import MICROSECONDS, Clock
 from victoriametrics.push import Pusher
 
@@ -30,9 +31,6 @@ _DRAIN_SECONDS = 3.0
 _THREADS_END_SECONDS = 2.0
 # The first may take seconds, of which the next asks; what is missed in that is told in a moment.
 _CATCH_UP_ROUNDS = 3
-
-# What the threads of a collector are called, with its node behind it.
-THREAD_NAME = "collector of"
 
 log = structlog.get_logger()
 
@@ -54,7 +52,6 @@ def collect(
     check_store: Callable[[], None],
     changed: Event | None = None,
     calls: CallTimes | None = None,
-    source_values: Teller = tuple,
     source_facts: Teller = tuple,
     metrics_port: int = 0,
 ) -> None:
@@ -63,9 +60,9 @@ def collect(
     A store or an allocator that hangs delays the end by some 10 s at most.
 
     Without a `service` nothing is reported. `check_store` raises UnavailableError where the store would bend samples;
-    until it does not, they stay in the queue. `calls` are those of the source's driver, `source_values` tells what else
-    the source counts of its own work, `source_facts` what it knows of the node that seldom changes. All that the
-    collector says of itself is pushed, and shown on a page at `metrics_port` of loopback, if that is not 0.
+    until it does not, they stay in the queue. `calls` are those of the source's driver, `source_facts` tells what it
+    knows of the node that seldom changes. All that the collector says of itself is pushed, and shown on a page at
+    `metrics_port` of loopback, if that is not 0.
 
     Raises UnavailableError where the driver gives no inventory at the start, SourceGoneError where it goes later
     (whoever supervises the process starts it again), and whatever broke one of its threads. `source`, `queue` and
@@ -82,9 +79,10 @@ def collect(
         yield from record.values()
         yield from queue_values(queue, steady, sender.delivery_s)
         yield from clock_values(steady, heartbeat.skew_us if heartbeat is not None else None, sender.store_skew_s)
-        yield from source_values()
+        yield from source_values(source)
 
     def rare_values() -> Iterator[OwnValue]:
+        yield from queue_facts(queue)
         yield from source_facts()
         if calls is not None:
             yield from call_values(calls)
@@ -93,9 +91,8 @@ def collect(
     loop = SamplingLoop(
         node, readers, queue, steady, devices=lambda: reporter.devices, record=record, own=own, wake_sender=sender.wake
     )
-    tasks = [sender.run, reporter.run, *([heartbeat.run, reporter.send] if heartbeat is not None else [])]
-    failures: list[Exception] = []
-    threads = _start(tasks, f"{THREAD_NAME} {node}", stop, failures)
+    reporting = [heartbeat.run, reporter.send] if heartbeat is not None else []
+    tasks = Tasks(node, [sender.run, reporter.run, *reporting], stop)
     cards = len(reporter.devices)
     log.info("collector_started", node=node, source=source.name, cards=cards, waiting_seconds=len(queue))
     try:
@@ -106,31 +103,19 @@ def collect(
         # A signal handler that sets it must never find us inside `set`, which takes a lock.
         if not stop.is_set():
             stop.set()
-        _wind_up(sender, readers, threads, failures, clock)
+        _wind_up(sender, readers, tasks, clock)
         log.info("collector_stopped", node=node, waiting_seconds=len(queue))
-    if failures:
-        raise failures[0]
+    if tasks.failure is not None:
+        raise tasks.failure
 
 
-def _start(tasks: Iterable[Callable[[Event], None]], name: str, stop: Event, failures: list[Exception]) -> list[Thread]:
-    """A thread for each task, at work; one that breaks sets `stop`, and what broke it is among `failures`."""
-    threads = [Thread(target=_guard, args=(task, stop, failures), name=name, daemon=True) for task in tasks]
-    for thread in threads:
-        thread.start()
-    return threads
-
-
-def _wind_up(
-    sender: Sender, readers: CardReaders, threads: Sequence[Thread], failures: Sequence[Exception], clock: Clock
-) -> None:
-    """Let the threads end, of which the sender's is the first, and deliver what still waits."""
+def _wind_up(sender: Sender, readers: CardReaders, tasks: Tasks, clock: Clock) -> None:
+    """Let the tasks end, of which the sender's is the first, and deliver what still waits."""
     sender.wake()
     readers.close()
-    until_s = clock.monotonic_s() + _THREADS_END_SECONDS
-    for thread in threads:
-        thread.join(max(0.0, until_s - clock.monotonic_s()))
-    # A first thread that is still there waits for a store that hangs, as this one would.
-    if not (failures or threads[0].is_alive() or sender.is_failing):
+    tasks.join(clock.monotonic_s() + _THREADS_END_SECONDS, clock.monotonic_s)
+    # A sender that is still at work waits for a store that hangs, as this thread would.
+    if tasks.failure is None and not tasks.is_at_work(0) and not sender.is_failing:
         sender.drain(_DRAIN_SECONDS)
 
 
@@ -144,12 +129,3 @@ def _catch_up(loop: SamplingLoop, queue: BatchQueue, source: Source, clock: Stea
         if not past:
             return
         loop.catch_up(past)
-
-
-def _guard(task: Callable[[Event], None], stop: Event, failures: list[Exception]) -> None:
-    """Run a thread's task; where it breaks, the whole collector ends, since one that only samples looks alive."""
-    try:
-        task(stop)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the main thread raises it
-        failures.append(error)
-        stop.set()

@@ -1,5 +1,6 @@
 """XID errors of the cards: each event counted once, whether the driver, the kernel's log or both tell of it."""
 
+import math
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -9,12 +10,15 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from collector.node_state import NodeState
+from collector.node_state import HeardLog, NodeState
 from domain.samples import DeviceReading
 from domain.series import GPU_XID_EVENTS
 
 # Both tell of the same event within so long.
 _SAME_EVENT_SECONDS = 2.0
+# How far the kernel's log was heard is remembered with each XID, and so often where there is none: by then the kernel
+# may have overwritten the last that told of one.
+_KEEP_SECONDS = 60.0
 
 log = structlog.get_logger()
 
@@ -46,6 +50,8 @@ class XidEvents:
     """Counts events by card and code; safe to use from several threads.
 
     One that both tell of is counted when the first does. Of several alike, each is matched with one of the other's.
+    The counts, and how much of the kernel's log they are of, are remembered in one: whoever is killed in between is
+    followed by one who counts all of it or has nothing left to count.
     """
 
     def __init__(self, state: NodeState, now_s: Callable[[], float]) -> None:
@@ -55,23 +61,55 @@ class XidEvents:
         self._lock = threading.Lock()
         # Those of which only one has told so far, in the order of time.
         self._unmatched: deque[_Heard] = deque()
+        heard = state.remembered.log
+        self._log_until = None if heard is None else heard.until
+        # Those that the driver told a collector of that ended before it came to the log's record.
+        self._awaited = [] if heard is None else list(heard.awaited)
+        self._kept_at_s = -math.inf
 
-    def hear(self, xid: Xid, source: XidSource, text: str = "") -> None:
-        """Somebody tells of an event now; `text` is what he says of it."""
+    @property
+    def log_heard_until(self) -> int | None:
+        """The place in the kernel's log up to which the counts are of it; None where that is not known."""
+        return self._log_until
+
+    def hear(self, xid: Xid, source: XidSource, text: str = "", *, log_until: int | None = None) -> bool:
+        """Somebody tells of an event; `text` is what he says of it, `log_until` the place behind it in the log.
+
+        Says whether it was counted: nobody had told of it before.
+        """
         with self._lock:
+            self._log_until = self._log_until if log_until is None else log_until
             heard = _Heard(self._now_s(), source, xid.code, xid.gpu_uuid)
-            if self._is_known(heard):
-                return
-            self._unmatched.append(heard)
-            where = {"gi_id": xid.gi_id, "ci_id": xid.ci_id}
-            told: dict[str, Any] = {name: value for name, value in where.items() if value is not None}
-            told |= {"text": text} if text else {}
-            # Whoever sees the count finds what it is of in the log.
-            log.error("xid", gpu_uuid=xid.gpu_uuid, xid=xid.code, told_by=str(source), **told)
-            before = self._state.remembered.xids
-            counts = Counter(before.get(xid.gpu_uuid, {}))
-            counts[str(xid.code)] += 1
-            self._state.keep(xids={**before, xid.gpu_uuid: dict(counts)})
+            is_new = not self._is_known(heard)
+            xids = self._state.remembered.xids
+            if is_new:
+                self._unmatched.append(heard)
+                _say(xid, source, text)
+                counts = Counter(xids.get(xid.gpu_uuid, {}))
+                counts[str(xid.code)] += 1
+                xids = {**xids, xid.gpu_uuid: dict(counts)}
+            heard_log = None if self._log_until is None else HeardLog(self._log_until, self._told_by_driver_only())
+            self._state.keep(xids=xids, log=heard_log)
+            return is_new
+
+    def heard_log(self, until: int, *, is_end: bool = False) -> None:
+        """The kernel's log was heard up to there; `is_end`: for the last time."""
+        with self._lock:
+            self._log_until = until
+            self._awaited.clear()
+            self._forget_old(now_s := self._now_s())
+            kept, now = self._state.remembered.log, HeardLog(until, self._told_by_driver_only())
+            is_due = is_end or now_s - self._kept_at_s >= _KEEP_SECONDS
+            if is_due or kept is None or kept.awaited != now.awaited:
+                self._state.keep(log=now)
+                self._kept_at_s = now_s
+
+    def lose_log(self) -> None:
+        """Nobody listens to the kernel's log: what the driver tells of from now on will be in it, and is counted."""
+        with self._lock:
+            self._log_until = None
+            self._awaited.clear()
+            self._state.keep(log=None)
 
     def counts(self, gpu_uuid: str) -> Mapping[str, int]:
         """How many events there were on a card, by code; the same object while there is no other."""
@@ -85,15 +123,33 @@ class XidEvents:
         first, *rest = readings
         return [replace(first, parts={**first.parts, GPU_XID_EVENTS: counts}), *rest]
 
+    def _told_by_driver_only(self) -> tuple[tuple[str, int], ...]:
+        told = [(each.gpu_uuid, each.code) for each in self._unmatched if each.source is XidSource.DRIVER]
+        return (*self._awaited, *told)
+
+    def _forget_old(self, now_s: float) -> None:
+        while self._unmatched and now_s - self._unmatched[0].at_s > _SAME_EVENT_SECONDS:
+            self._unmatched.popleft()
+
     def _is_known(self, heard: _Heard) -> bool:
         """Whether the other has told of the event before, which is then matched."""
-        while self._unmatched and heard.at_s - self._unmatched[0].at_s > _SAME_EVENT_SECONDS:
-            self._unmatched.popleft()
+        self._forget_old(heard.at_s)
+        if heard.source is XidSource.KERNEL_LOG and (heard.gpu_uuid, heard.code) in self._awaited:
+            self._awaited.remove((heard.gpu_uuid, heard.code))
+            return True
         for each in self._unmatched:
             if each.source is not heard.source and (each.code, each.gpu_uuid) == (heard.code, heard.gpu_uuid):
                 self._unmatched.remove(each)
                 return True
         return False
+
+
+def _say(xid: Xid, source: XidSource, text: str) -> None:
+    """Whoever sees the count finds what it is of in the log."""
+    where = {"gi_id": xid.gi_id, "ci_id": xid.ci_id}
+    told: dict[str, Any] = {name: value for name, value in where.items() if value is not None}
+    told |= {"text": text} if text else {}
+    log.error("xid", gpu_uuid=xid.gpu_uuid, xid=xid.code, told_by=str(source), **told)
 
 
 _NONE: Mapping[str, int] = {}

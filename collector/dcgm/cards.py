@@ -36,7 +36,8 @@ class ScrapedDevice:
     """What one card or MIG instance says: base units, exact; what it cannot tell has no key.
 
     `mig_uuid` and `profile` are None for the card itself; `line` is its first line in the text. `garbled` are the
-    series that have words where a number belongs, or several numbers; `parts` and `missing` are as in `DeviceValues`.
+    series that have words where a number belongs, or several numbers, `capped` those that are 1 and were a little more;
+    `parts` and `missing` are as in `DeviceValues`.
     `jobs` are the HPC jobs that its lines name, and `time_us` is the newest time that one of them has, if any.
     """
 
@@ -45,6 +46,7 @@ class ScrapedDevice:
     profile: str | None
     values: Mapping[Series, int | Fraction]
     garbled: frozenset[Series]
+    capped: frozenset[Series]
     parts: Mapping[Series, Mapping[str, int | Fraction]]
     missing: Mapping[Series, FieldState]
     jobs: frozenset[str]
@@ -84,6 +86,7 @@ class _Told:
     samples: dict[DcgmField, list[DcgmSample]] = field(default_factory=dict)
     values: dict[DcgmField, int | Fraction | FieldState] = field(default_factory=dict)
     garbled: set[DcgmField] = field(default_factory=set)
+    capped: set[DcgmField] = field(default_factory=set)
 
 
 def scraped_cards(samples: Iterable[DcgmSample]) -> Scrape:
@@ -155,7 +158,8 @@ def _settle(told: _Told, refused: list[RefusedRow]) -> None:
     for each, samples in told.samples.items():
         good = [sample for sample in samples if sample.value is not None]
         own = [sample for sample in good if not any(sample.labels.get(prefix + label) for label in _WORKLOAD_LABELS)]
-        values = {each.exact(sample.value): sample.line for sample in own or good if sample.value is not None}
+        written = {sample.value: sample.line for sample in own or good if sample.value is not None}
+        values = {each.exact(value): line for value, line in written.items()}
         if all(isinstance(exact, FieldState) for exact in values):
             # Blank is blank, whatever the reasons.
             values = dict(list(values.items())[:1])
@@ -166,6 +170,8 @@ def _settle(told: _Told, refused: list[RefusedRow]) -> None:
             told.garbled.add(each)
             continue
         (told.values[each],) = values
+        if any(each.is_capped(value) for value in written):
+            told.capped.add(each)
 
 
 def _take_from_instances(each: DcgmField, itself: _Told, instances: Iterable[_Told]) -> None:
@@ -189,7 +195,6 @@ def _take_from_instances(each: DcgmField, itself: _Told, instances: Iterable[_To
 
 def _device(line: int, mig_uuid: str | None, told: _Told, driver_version: str | None) -> ScrapedDevice:
     values, parts, missing = device_values(told.values, driver_version)
-    garbled = frozenset(each.series for each in told.garbled if each.series is not None)
     samples = [sample for samples in told.samples.values() for sample in samples]
     jobs = {sample.labels.get(prefix + _JOB_LABEL, "") for sample in samples for prefix in ("", _RELABELLED)}
     return ScrapedDevice(
@@ -197,9 +202,14 @@ def _device(line: int, mig_uuid: str | None, told: _Told, driver_version: str | 
         mig_uuid=mig_uuid,
         profile=told.labels.get("GPU_I_PROFILE") or None,
         values=values,
-        garbled=garbled,
+        garbled=_series(told.garbled),
+        capped=_series(told.capped),
         parts=parts,
         missing=missing,
         jobs=frozenset(job for job in jobs if job.strip()),
         time_us=max((sample.time_us for sample in samples if sample.time_us is not None), default=None),
     )
+
+
+def _series(fields: Iterable[DcgmField]) -> frozenset[Series]:
+    return frozenset(each.series for each in fields if each.series is not None)

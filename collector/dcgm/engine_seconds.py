@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
 from threading import Lock
+from typing import NamedTuple
 
 from collector.dcgm.field import DcgmField, Watch
 from collector.dcgm.fields import FIELD_OF_NUMBER, LAST_XID, MEMORY_USED
@@ -16,11 +17,22 @@ from collector.dcgm.host_engine import Entity, FieldValue, state_of
 from collector.ranges import is_possible
 from domain.clock import MICROSECONDS
 from domain.samples import FieldState
+from domain.series import Series
 
 _LONG_PERIOD_US = 1_100_000
 _STALE_PERIODS = 3
 
 _Exact = int | Fraction | FieldState
+
+
+class EngineSecond(NamedTuple):
+    """Each field that was ever read of a device, as it was in a second, or why it has no value.
+
+    `capped` are the ratios among them of which some value was taken as 1 and was a little more.
+    """
+
+    fields: dict[DcgmField, _Exact]
+    capped: set[Series]
 
 
 class EngineSeconds:
@@ -30,7 +42,7 @@ class EngineSeconds:
     """
 
     def __init__(self) -> None:
-        self._read: dict[Entity, dict[DcgmField, dict[int, _Exact]]] = defaultdict(lambda: defaultdict(dict))
+        self._read: dict[Entity, dict[DcgmField, dict[int, int | float]]] = defaultdict(lambda: defaultdict(dict))
         self._failed: dict[Entity, dict[DcgmField, FieldState]] = defaultdict(dict)
         self._profiled: set[Entity] = set()
         self._lock = Lock()
@@ -54,49 +66,60 @@ class EngineSeconds:
             for fields in self._read.values():
                 for field, values in fields.items():
                     from_us = min(before_us, max(values, default=0)) if field is LAST_XID else before_us
-                    fields[field] = {time_us: exact for time_us, exact in values.items() if time_us >= from_us}
+                    fields[field] = {time_us: value for time_us, value in values.items() if time_us >= from_us}
 
-    def of_second(self, entity: Entity, second_s: int) -> dict[DcgmField, _Exact]:
-        """Each field that was ever read, as it was in that second, or why it has no value."""
+    def of_second(self, entity: Entity, second_s: int) -> EngineSecond:
+        """What the engine knows of the entity in that second."""
         with self._lock:
-            return self._told(entity, second_s) | self._failed[entity]
+            told, capped = self._told(entity, second_s)
+            failed = self._failed[entity]
+            return EngineSecond(told | failed, capped - {field.series for field in failed})
 
     def _add(self, field: DcgmField, each: FieldValue) -> None:
         if each.status != 0:
             self._failed[each.entity][field] = state_of(each.status)
         elif isinstance(each.value, int | float):
             self._failed[each.entity].pop(field, None)
-            exact = self._read[each.entity][field][each.time_us] = field.exact(each.value)
-            if field.watch is Watch.PROFILING and not isinstance(exact, FieldState):
+            self._read[each.entity][field][each.time_us] = each.value
+            if field.watch is Watch.PROFILING and not isinstance(field.exact(each.value), FieldState):
                 self._profiled.add(each.entity)
             self.newest_us = max(self.newest_us, each.time_us)
 
-    def _told(self, entity: Entity, second_s: int) -> dict[DcgmField, _Exact]:
+    def _told(self, entity: Entity, second_s: int) -> EngineSecond:
         until_us = second_s * MICROSECONDS
         told: dict[DcgmField, _Exact] = {}
+        capped: set[Series] = set()
         blank: set[DcgmField] = set()
         for field, values in self._read[entity].items():
             times = sorted(time_us for time_us in values if time_us <= until_us)
             if field is LAST_XID:
-                told |= {field: values[times[-1]]} if times else {}
+                told |= {field: field.exact(values[times[-1]])} if times else {}
                 continue
             within = [values[time_us] for time_us in times if time_us > until_us - MICROSECONDS]
             # Its periods are not exact: what was read a moment before the second is better than a hole.
             within = within or [values[time_us] for time_us in times[-1:] if time_us > until_us - _LONG_PERIOD_US]
-            told[field] = _reduced(field, within) if within else self._absence(times, until_us)
+            exact = [field.exact(value) for value in within]
+            told[field] = _reduced(field, exact) if exact else _absence(times, until_us)
+            if field.series is not None and any(field.is_capped(value) for value in within) and _is_ratio(told[field]):
+                capped.add(field.series)
             if within and told[field] is FieldState.NOT_READY:
                 blank.add(field)
         profiling = {field for field in told if field.watch is Watch.PROFILING}
         if entity in self._profiled and profiling <= blank:
             # All at once, after there were values: so `dcgmi profile --pause` makes it.
             told |= dict.fromkeys(profiling, FieldState.PROFILER_BUSY)
-        return told
+        return EngineSecond(told, capped)
 
-    def _absence(self, times: list[int], until_us: int) -> FieldState:
-        if times and until_us - times[-1] <= _STALE_PERIODS * MICROSECONDS:
-            # One that was not read in its period: such samples are lost under load (DCGM 313).
-            return FieldState.NOT_READY
-        return FieldState.STALE
+
+def _absence(times: list[int], until_us: int) -> FieldState:
+    if times and until_us - times[-1] <= _STALE_PERIODS * MICROSECONDS:
+        # One that was not read in its period: such samples are lost under load (DCGM 313).
+        return FieldState.NOT_READY
+    return FieldState.STALE
+
+
+def _is_ratio(exact: _Exact) -> bool:
+    return not isinstance(exact, FieldState) and 0 <= exact <= 1
 
 
 def _reduced(field: DcgmField, within: list[_Exact]) -> _Exact:

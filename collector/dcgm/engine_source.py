@@ -11,6 +11,7 @@ from threading import Lock
 
 import structlog
 
+from collector.dcgm.capped_ratios import CappedRatios
 from collector.dcgm.device_values import device_values
 from collector.dcgm.engine_seconds import EngineSeconds
 from collector.dcgm.engine_watches import KEEP_SECONDS, EngineWatches
@@ -20,6 +21,7 @@ from collector.dcgm.left_out import LeftOut
 from collector.dcgm.mig_names import mig_name
 from collector.dcgm.once_a_second import OnceASecond
 from collector.dcgm.readings import DeviceReadings, lost
+from collector.own_metrics import OwnValue
 from collector.past_seconds import PastSecond
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
@@ -54,6 +56,7 @@ class HostEngineSource:
         self._cards: dict[str, EngineCard] = {}
         self._known: dict[str, Device] = {}
         self._left_out = LeftOut()
+        self._capped = CappedRatios(self.name)
         self._mig_noted: set[str] = set()
         self._readings: dict[tuple[str, str | None], DeviceReadings] = {}
         self._polls = OnceASecond(self._poll)
@@ -106,6 +109,10 @@ class HostEngineSource:
             if readings:
                 yield PastSecond(second_s, readings)
 
+    def values(self) -> Iterator[OwnValue]:
+        """What it says of its own work."""
+        yield from self._capped.values()
+
     def close(self) -> None:
         """Let go of the engine; what it watches goes on, for the next collector."""
         # One that still waits for an answer must not be taken away from whoever asked.
@@ -139,7 +146,8 @@ class HostEngineSource:
         readings: list[DeviceReading] = []
         has_value = False
         for mig_uuid, entity in names:
-            told = self._watches.states(card, entity) | seconds.of_second(entity, second_s)
+            fields, capped = seconds.of_second(entity, second_s)
+            told = self._watches.states(card, entity) | fields
             if mig_uuid is None and _is_lost(told):
                 return [lost(card.gpu_uuid, name) for name, _ in names]
             if card.instances:
@@ -153,6 +161,7 @@ class HostEngineSource:
                 states[place] = DeviceReadings(*place, BASIS)
             # Where MIG is on, owners are told per instance.
             is_owned = mig_uuid is not None or not card.instances
+            self._capped.count(card.gpu_uuid, capped)
             readings.append(states[place].reading(said, now_s, garbled=garbled, is_owned=is_owned))
         return readings if has_value else []
 

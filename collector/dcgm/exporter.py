@@ -4,17 +4,20 @@ The exporter says what it collected last: every 30 s unless it was told otherwis
 may be.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 
 import structlog
 
+from collector.dcgm.capped_ratios import CappedRatios
 from collector.dcgm.cards import Scrape, ScrapedCard, ScrapedDevice
 from collector.dcgm.device_values import DeviceValues
 from collector.dcgm.freshness import Freshness
 from collector.dcgm.left_out import LeftOut
 from collector.dcgm.readings import DeviceReadings, lost
 from collector.dcgm.scraper import DcgmScraper
+from collector.own_metrics import OwnValue
 from domain.clock import Clock
 from domain.errors import InputError, UnavailableError
 from domain.inventory import Device
@@ -59,6 +62,7 @@ class DcgmExporterSource:
         self._lock = Lock()
         self._known: dict[str, _Known] = {}
         self._left_out = LeftOut()
+        self._capped = CappedRatios(self.name)
         self._taken: Scrape | None = None
         self._refused = 0
         self._is_slow = False
@@ -103,9 +107,15 @@ class DcgmExporterSource:
             )
         if not any(each.values or each.parts or each.garbled for each in (card.itself, *card.instances)):
             raise UnavailableError(f"cannot read the card {gpu_uuid!r}: all that is told of it is blank; see dmesg")
+        for each in (card.itself, *card.instances):
+            self._capped.count(gpu_uuid, each.capped)
         # Where MIG is on, owners are told per instance.
         own = _reading(known, card.itself, now_s, is_owned=not card.instances)
         return [own, *(_reading(known, each, now_s, is_owned=True) for each in card.instances)]
+
+    def values(self) -> Iterator[OwnValue]:
+        """What it says of its own work."""
+        yield from self._capped.values()
 
     def close(self) -> None:
         """Close the connection."""

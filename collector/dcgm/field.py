@@ -80,6 +80,10 @@ class DcgmField:
             exact = counted_ratio(exact)
         return int(exact) if self.series is None or self.series.whole else exact
 
+    def is_capped(self, value: int | float) -> bool:
+        """Whether `exact` takes the value as 1, and it was a little more."""
+        return self.watch is Watch.PROFILING and value > 1 and self.exact(value) == 1
+
     def parts(self, exact: int | Fraction) -> Iterator[tuple[str, int | Fraction]]:
         """The parts of the series that a value tells: its own, or one for each known bit, 1 or 0."""
         if self.part is not None:

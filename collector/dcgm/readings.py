@@ -7,8 +7,8 @@ from collector.compute_basis import CARD_CANDIDATES, INSTANCE_CANDIDATES, Comput
 from collector.dcgm.device_values import DeviceValues
 from collector.dcgm.fields import FIELDS
 from collector.telling import Said, Telling
-from domain.samples import UNATTRIBUTED, Basis, DeviceReading, OwnerUse
-from domain.series import GPU_MEMORY_USED, GPU_UP, Series
+from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState, OwnerUse
+from domain.series import GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, Series
 
 _NOT_A_NUMBER = float("nan")
 _SERIES = tuple(dict.fromkeys(each.series for each in FIELDS if each.series is not None and each.series.part is None))
@@ -32,7 +32,7 @@ class DeviceReadings:
         """One second of the device, `now_s` being its time on a clock that never steps.
 
         `garbled` are series that have no number, which `ranges` counts. All used memory is nobody's: no name of a pod
-        or a job proves whose it is; where `is_owned` is false it is told of the instances.
+        or a job proves whose it is, and nothing says who computed; where `is_owned` is false the instances tell of it.
         """
         telling = Telling()
         for series, exact in told.values.items():
@@ -42,6 +42,8 @@ class DeviceReadings:
             telling.parts[series] = {part: int(exact) if whole else float(exact) for part, exact in parts.items()}
             telling.bases[series] = self._basis
         telling.missing.update(told.missing)
+        if is_owned:
+            telling.missing[OWNER_COMPUTE] = FieldState.UNSUPPORTED
         for series in garbled:
             telling.tell(series, _NOT_A_NUMBER)
         self._stuck.check(telling, None, now_s)

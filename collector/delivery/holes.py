@@ -21,6 +21,8 @@ class HoleReason(StrEnum):
     """The node's clock was in doubt, or stepped over it, as it does where the machine slept."""
     NOT_RUNNING = "not_running"
     """It lies before the first second of a process: none ran before, or was killed while its disk took nothing."""
+    STOOD_BY = "stood_by"
+    """Another collector told of the node: it may well have sampled it."""
     QUEUE_FULL = "queue_full"
     """It waited for the store and made room for a newer one."""
     TOO_OLD = "too_old"

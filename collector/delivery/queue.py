@@ -5,6 +5,7 @@ sampled, and leaves only some time after the store has taken it: VictoriaMetrics
 has the samples, so what it took in the last minute is sent again where it was started since.
 """
 
+import secrets
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from collector.delivery.batch_rows import Batch, BatchRows
 from collector.delivery.holes import HoleReason, Holes
 from collector.delivery.quarantine import Quarantine, Row
 from collector.delivery.queue_file import QueueDamagedError, QueueFile
-from collector.delivery.report_queue import Report, ReportQueue
+from collector.delivery.report_queue import ReportQueue
 from domain.period import HOUR_S
 from victoriametrics.limits import Unusable
 from victoriametrics.push import pack
@@ -51,10 +52,12 @@ class BatchQueue:
         self._file = QueueFile(path)
         try:
             self._counts: dict[str, int] = dict(self._file.read("SELECT name, value FROM counts"))
+            self._counts.setdefault("identity", secrets.randbits(63))
             self._holes = Holes(self._counts, str(path))
             self._rows = BatchRows(self._file)
             self._quarantine = Quarantine(self._file)
-            self._reports = ReportQueue(self._file)
+            self.reports = ReportQueue(self._file)
+            """Inventory reports that wait for the allocator."""
         except (TypeError, ValueError) as error:
             self._file.close()
             raise self._file.damaged(error) from error
@@ -65,6 +68,11 @@ class BatchQueue:
         found = self._rows.found
         self._pending = {each: None for each, delivered_us in found.items() if delivered_us is None}
         self._delivered = {each: delivered_us for each, delivered_us in found.items() if delivered_us is not None}
+
+    @property
+    def identity(self) -> str:
+        """What no other queue is called, of whatever node; it stays the same from the first second that is kept."""
+        return f"{self._counts['identity']:016x}"
 
     @property
     def sampled_until_s(self) -> int | None:
@@ -223,18 +231,6 @@ class BatchQueue:
         with self._lock:
             self._counts["marked_until_s"] = until_s
             self._write()
-
-    def put_report(self, body: bytes, *, is_repeat: bool) -> None:
-        """Keep an inventory report: see `ReportQueue.put`."""
-        self._reports.put(body, is_repeat=is_repeat)
-
-    def next_report(self) -> Report | None:
-        """The oldest waiting report."""
-        return self._reports.first()
-
-    def delete_report(self, report: int) -> None:
-        """The allocator has taken the report, or never will."""
-        self._reports.delete(report)
 
     def close(self) -> None:
         """Let go of the file; what waits stays in it."""

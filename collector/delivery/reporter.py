@@ -80,13 +80,13 @@ class InventoryReporter:
         if self._service is None or not (is_change or is_due):
             return
         body = json.dumps(asdict(Inventory(second_s, devices)), separators=(",", ":")).encode()
-        self._queue.put_report(body, is_repeat=not is_change)
+        self._queue.reports.put(body, is_repeat=not is_change)
         self._reported_at_s = monotonic_s
         self._arrived.set()
 
     def deliver(self) -> None:
         """Send what waits, oldest first, until the service does not take it."""
-        while self._service is not None and (waiting := self._queue.next_report()) is not None:
+        while self._service is not None and (waiting := self._queue.reports.first()) is not None:
             try:
                 self._service.put_inventory(waiting.body)
             except InputError as error:
@@ -96,7 +96,7 @@ class InventoryReporter:
                     log.warning("allocator_unavailable", node=self._node, error=str(error))
                 self._is_failing = True
                 return
-            self._queue.delete_report(waiting.report)
+            self._queue.reports.delete(waiting.report)
             if self._is_failing:
                 log.info("allocator_available", node=self._node)
             self._is_failing = False

@@ -76,12 +76,13 @@ class Sender:
         """Say that something waits, or that the sender should look whether it is to stop."""
         self._arrived.set()
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, answer_s: float = _ANSWER_SECONDS) -> None:
         """Deliver until `stop` is set; while the store is away, try again after 0.5 s doubling to 5 s.
 
-        One that asks for a longer rest has it, up to a minute. Raises QueueDamagedError.
+        One that asks for a longer rest has it, up to a minute. No answer is waited for longer than `answer_s`. Raises
+        QueueDamagedError.
         """
-        self._pusher.limit_answers(_ANSWER_SECONDS)
+        self._pusher.limit_answers(answer_s)
         retry_s = _FIRST_RETRY_SECONDS
         while not stop.is_set():
             self._arrived.clear()

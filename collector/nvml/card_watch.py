@@ -34,7 +34,7 @@ class CardWatch:
         """Set where another inventory than before was found."""
 
     def look_soon(self) -> None:
-        """Let the next look be now; to be called after `stop` was set, too."""
+        """Let the next look be now. Whoever sets `stop` calls it too, so that `run` ends at once."""
         self._is_wanted.set()
 
     def run(self, stop: threading.Event) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from collector.nvml.driver import CardLostError, Driver, DriverError
-from collector.nvml.mig import mig_devices
+from collector.nvml.mig import SMS_MAX, mig_devices
 from domain.samples import FieldState
 
 
@@ -18,15 +18,19 @@ class ComputeInstances:
     def sms(self, gi_id: int, ci_ids: set[int]) -> dict[int, int] | FieldState:
         """SMs of these compute instances of a GPU instance, by number, as far as they are there.
 
-        A FieldState where the driver does not say. Raises CardLostError, DriverGoneError.
+        A FieldState where the driver does not say, or says what no card has. Raises CardLostError, DriverGoneError.
         """
-        if not {(gi_id, ci_id) for ci_id in ci_ids} <= self._sms.keys():
+        wanted = {(gi_id, ci_id) for ci_id in ci_ids}
+        if not wanted <= self._sms.keys():
             try:
-                self._sms = self._look_up()
+                told = self._look_up()
             except CardLostError:
                 raise
             except DriverError as error:
                 return error.state
+            self._sms = {place: count for place, count in told.items() if count <= SMS_MAX}
+            if not wanted.isdisjoint(told.keys() - self._sms.keys()):
+                return FieldState.GARBAGE
         return {ci_id: self._sms[gi_id, ci_id] for ci_id in ci_ids if (gi_id, ci_id) in self._sms}
 
     def forget(self) -> None:

@@ -23,6 +23,7 @@ MEMORY_VERSION_2 = pynvml.nvmlMemory_v2
 # What the driver says of a question that it does not know at all: one that is newer than itself.
 INVALID_ARGUMENT = pynvml.NVML_ERROR_INVALID_ARGUMENT
 IN_USE = pynvml.NVML_ERROR_IN_USE
+INSUFFICIENT_SIZE = pynvml.NVML_ERROR_INSUFFICIENT_SIZE
 # What stands for the number of an instance where there is none (nvml.h).
 NO_INSTANCE = 0xFFFFFFFF
 

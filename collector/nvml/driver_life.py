@@ -175,9 +175,7 @@ class DriverLife:
     def _note_failed(self, error: DriverGoneError) -> None:
         with self._lock:
             self._state = _state_after(error)
-            now_s = self._calls.now_s()
-            self._put_off(now_s)
-            self._note_away(now_s)
+            self._note_away(self._calls.now_s())
             is_news = self._failed != error.code
             self._failed = error.code
         if is_news:
@@ -191,18 +189,15 @@ class DriverLife:
             now_s = self._calls.now_s()
             if now_s - self._opened_at_s >= _LAST_WAIT_SECONDS:
                 self._wait_s = _FIRST_WAIT_SECONDS
-            self._put_off(now_s)
             self._note_away(now_s)
             state = str(self._state)
         log.warning("driver_gone", state=state, reason=str(error))
 
-    def _put_off(self, now_s: float) -> None:
-        """Try again later, and later still where one that was opened did not last. Call with the lock held."""
+    def _note_away(self, now_s: float) -> None:
+        """Note since when it is gone, when to try again, and when a new process is due. Call with the lock held."""
+        # Later each time, as where one that was opened did not last.
         self._try_at_s = now_s + self._wait_s
         self._wait_s = min(2 * self._wait_s, _LAST_WAIT_SECONDS)
-
-    def _note_away(self, now_s: float) -> None:
-        """Note since when it is gone, and when a new process is due. Call with the lock held."""
         if self._gone_since_s is None:
             self._gone_since_s = now_s
         if self._state is DriverState.MISMATCH and self._new_process_at_s is None:

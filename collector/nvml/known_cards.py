@@ -60,7 +60,7 @@ class KnownCards:
         self._by_uuid = {device.uuid: KnownCard(device) for device in state.remembered.devices}
         self._finders: Workers[int, str, str] = Workers(self._find, "find card")
         self.looked_in = 0
-        """The opening of the driver in which the last look was that is over."""
+        """The opening of the driver in which a look last came to its end."""
         self._unseen: set[int] = set()
         self._warned: set[str] = set()
 

@@ -65,7 +65,7 @@ def mig_devices(driver: Driver, card: Any, count: int) -> Iterator[tuple[Place, 
 
 
 def look_at_places(driver: Driver, card: Any, count: int) -> tuple[Place, ...]:
-    """As `mig_devices`, for who looks whether they are as they were."""
+    """The same without their handles, by which it is seen whether they are as they were."""
     return tuple(place for place, _ in mig_devices(driver, card, count))
 
 
@@ -112,14 +112,14 @@ def _instance(driver: Driver, card: Card, gi_id: int, compute: Mapping[int, Any]
     attributes = {ci_id: driver.ask("DeviceGetAttributes", each) for ci_id, each in compute.items()}
     one = next(iter(attributes.values()))
     vram_bytes, slices = one.memorySizeMB * MIB, one.gpuInstanceSliceCount
-    if vram_bytes > card.vram_total_bytes or any(each.multiprocessorCount > SMS_MAX for each in attributes.values()):
+    compute_sms = {ci_id: int(each.multiprocessorCount) for ci_id, each in attributes.items()}
+    most_sms = max(compute_sms.values())
+    if vram_bytes > card.vram_total_bytes or most_sms > SMS_MAX:
         raise UnavailableError(
-            f"cannot believe that the MIG instance {uuid!r} has {vram_bytes} bytes and {one.multiprocessorCount} SMs; "
-            "see dmesg"
+            f"cannot believe that the MIG instance {uuid!r} has {vram_bytes} bytes and {most_sms} SMs; see dmesg"
         )
     profile = _profile(uuid, driver.ask("DeviceGetName", handle), slices, vram_bytes, card.vram_total_bytes)
     info = _info(driver, card.handle, gi_id, uuid)
-    compute_sms = {ci_id: int(each.multiprocessorCount) for ci_id, each in attributes.items()}
     sm_count = sum(compute_sms.values())
     if any(each.computeInstanceSliceCount != slices for each in attributes.values()):
         sm_count = _profile_sm_count(driver, card.handle, info.profileId) or _known_sm_count(card, profile) or sm_count

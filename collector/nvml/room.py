@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from collector.nvml.driver import DriverError, name_of
+from collector.nvml.driver import INSUFFICIENT_SIZE, DriverError
 
 _ENTRIES_MAX = 4_096
 
@@ -30,6 +30,6 @@ class Room:
         try:
             return call()
         except DriverError as error:
-            if name_of(error.code) != "INSUFFICIENT_SIZE":
+            if error.code != INSUFFICIENT_SIZE:
                 raise
         return call()

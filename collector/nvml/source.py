@@ -118,7 +118,7 @@ class NvmlSource:
             self._threads.append(thread)
             thread.start()
         if knows_cards:
-            # Not for one that hangs.
+            # And no longer: one that hangs is read when it has answered.
             self._watch.looked.wait(_FIRST_LOOK_SECONDS)
 
     @property
@@ -167,7 +167,8 @@ class NvmlSource:
             for series, resets in counters.resets.items():
                 yield OwnValue(COLLECTOR_COUNTER_RESETS, resets, {"gpu_uuid": gpu_uuid, "field": series.name})
             for series, capped in counters.capped.items():
-                yield OwnValue(COLLECTOR_CAPPED_RATIOS, capped, {"gpu_uuid": gpu_uuid, "field": series.name})
+                labels = {"gpu_uuid": gpu_uuid, "field": series.name, "source": self.name}
+                yield OwnValue(COLLECTOR_CAPPED_RATIOS, capped, labels)
         unproved = 0
         for gpu_uuid, card in list(self._open.items()):
             if card.owners is not None:

@@ -14,15 +14,15 @@ from domain.samples import FieldState
 _LEVELS = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
 # nvml.h, nvmlGpuP2PCapsIndex_t (the bindings' name for it is a tuple), and nvmlGpuP2PStatus_t in its words.
 _P2P_READ = 0
-_P2P_STATUS = (
-    "ok",
-    "chipset_not_supported",
-    "gpu_not_supported",
-    "topology_not_supported",
-    "disabled_by_regkey",
-    "not_supported",
-    "unknown",
-)
+_P2P_STATUS = {
+    0: "ok",
+    1: "chipset_not_supported",
+    2: "gpu_not_supported",
+    3: "topology_not_supported",
+    4: "disabled_by_regkey",
+    5: "not_supported",
+    6: "unknown",
+}
 # nvml.h, nvmlIntNvLinkDeviceType_t.
 _SWITCH = 2
 
@@ -80,7 +80,7 @@ def _peer_access(driver: Driver, handle: Any, peer: Any) -> str:
     status = driver.answer("DeviceGetP2PStatus", handle, peer, _P2P_READ)
     if isinstance(status, FieldState):
         return ""
-    return _P2P_STATUS[status] if status < len(_P2P_STATUS) else str(status)
+    return _P2P_STATUS.get(status, str(status))
 
 
 def _ends(driver: Driver, handle: Any) -> _Ends:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from domain.samples import allocation_owner
+from domain.samples import UNATTRIBUTED, allocation_owner
 
 _IN_SLICES = r"(?:/[^/]+\.slice)*"
 _QOS = r"(?:burstable|besteffort)"
@@ -36,20 +36,23 @@ _CONTAINERS = (
     re.compile(rf"/(?:docker|default|k8s\.io|libpod_parent)/(?:libpod-)?{_CONTAINER}{_BELOW}"),
 )
 _UNIT_OR_ABOVE = re.compile(rf"/|{_IN_SLICES}(?:/(?P<unit>[^/]+\.service)(?:/.*)?)?")
-# What these run is others', where they give it no cgroup of its own; the server of MPS works for its clients.
+# What these run is others', where they give it no cgroup of its own.
 _RUNS_OTHERS = re.compile(
     r"(?:containerd|docker|podman|crio|cri-o|kubelet|k3s(?:-agent)?|rke2-(?:server|agent)|slurmd|slurmstepd|libvirtd|"
-    r"user@\d+|nvidia-(?:cuda-)?mps[^/]*)\.service"
+    r"user@\d+)\.service"
 )
+# Nothing runs in it but the daemon and servers of MPS, whoever's user a server runs as: they work for their clients.
+_MPS = re.compile(r"nvidia-(?:cuda-)?mps[^/]*\.service")
 _KEPT_TEXTS = 512
 
 
 class Cgroup(NamedTuple):
     """What one `/proc/PID/cgroup` proves.
 
-    `owner` is the allocation, job or pod that its names prove, `unit` the service of the system's systemd. `container`
-    is the full id of the outermost container, whose names `below` it are its own: that is the same text as it would
-    be read in the container. None where nothing is proved.
+    `owner` is the allocation, job or pod that its names prove, `unit` the service of the system's systemd;
+    `unattributed` is a service's that is proved to be nobody's. `container` is the full id of the outermost container,
+    whose names `below` it are its own: that is the same text as it would be read in the container. None where nothing
+    is proved.
     """
 
     owner: str | None
@@ -99,7 +102,9 @@ def _unit(paths: list[str]) -> str | None:
     if None in places:
         return None
     unit = _only(place["unit"] for place in places if place is not None and place["unit"])
-    return None if unit is None or _RUNS_OTHERS.fullmatch(unit) else f"unit:{unit}"
+    if unit is None or _RUNS_OTHERS.fullmatch(unit):
+        return None
+    return UNATTRIBUTED if _MPS.fullmatch(unit) else f"unit:{unit}"
 
 
 def _first(patterns: Iterable[re.Pattern[str]], path: str, *, whole: bool = False) -> re.Match[str] | None:

@@ -1,8 +1,8 @@
 """Whose containers are, as whoever launched them has recorded it: a folder with a file for each container.
 
-The file is named by the container's full id (64 hexadecimal digits) and holds one line: an owner, or `nested` for a
-container of the operator's own that runs others' (the node of a kind cluster, a docker in docker), whose names of
-groups are then believed as root's are.
+The file is named by the container's full id (64 hexadecimal digits) and holds one line: an owner, or one of two words
+for a container of the operator's own: `nested` where it runs others' (the node of a kind cluster, a docker in docker),
+whose names of groups are then believed as root's are; `mps` where nothing runs in it but the server of MPS.
 
 A record is believed if it and the folder belong to root, or to the user that the collector runs as, and nobody else
 can write them. One that is not is refused, said once by log, and proves nothing.
@@ -21,6 +21,7 @@ from domain.slugs import check_name
 log = structlog.get_logger()
 
 NESTED = "nested"
+MPS_SERVER = "mps"
 
 _OTHERS_CAN_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _BYTES_MAX = 1_024
@@ -40,7 +41,7 @@ class OwnerRecords:
         self._refused: set[tuple[str, str]] = set()
 
     def of(self, container: str) -> str | None:
-        """What is recorded of the container of that full id: an owner, or NESTED; None where nothing is believed."""
+        """What is recorded of the container of that full id: an owner, NESTED or MPS_SERVER; None: nothing believed."""
         try:
             text = self._read(container)
             return None if text is None else _checked(text)
@@ -89,11 +90,11 @@ def _check_writers(descriptor: int, name: str) -> None:
 
 def _checked(text: str) -> str:
     owner = text.removesuffix("\n")
-    if owner == NESTED or _OWNERS.fullmatch(owner):
+    if owner in (NESTED, MPS_SERVER) or _OWNERS.fullmatch(owner):
         return owner
     if owner.startswith(_ALLOCATION):
         return _ALLOCATION + check_name("allocation", owner.removeprefix(_ALLOCATION))
     raise InputError(
         f"cannot use {owner[:80]!r} as a record: write one line, alloc:<id>, pod:<uid>, slurm:<job>, "
-        f"unit:<name>.service or {NESTED}"
+        f"unit:<name>.service, {NESTED} or {MPS_SERVER}"
     )

@@ -19,8 +19,8 @@ def split_memory(used_bytes: int, claims: Iterable[Claim], owners: Mapping[int, 
     """Bytes of a device by owner, `unattributed` always among them; they sum to `used_bytes`.
 
     A process whose bytes the driver does not say adds nothing to its owner, whose bytes are then at least those told.
-    `owners` are those proved. Where processes claim more than is used the sum is more, too, and no reading that can
-    be believed.
+    `owners` are those proved, `unattributed` of what is proved to be nobody's. Where processes claim more than is used
+    the sum is more, too, and no reading that can be believed.
     """
     told = [(claim.pid, claim.used_bytes) for claim in claims if claim.used_bytes is not None]
     by_owner: Counter[str] = Counter()
@@ -48,8 +48,11 @@ def split_compute(ratio: float, percents: Mapping[int, int], owners: Mapping[int
 
 
 def sole_owner(claims: Iterable[Claim], owners: Mapping[int, str]) -> str | None:
-    """Whose all processes on a device are: `unattributed` where there is none, None where they are several's."""
-    everyone = {owners.get(claim.pid, UNATTRIBUTED) for claim in claims}
+    """Whose all processes on a device are: `unattributed` where there is none, None where they are several's.
+
+    A process that is proved to be nobody's (`owners`) does not count.
+    """
+    everyone = {owners.get(claim.pid, UNATTRIBUTED) for claim in _users(claims, owners)}
     if len(everyone) > 1:
         return None
     return everyone.pop() if everyone else UNATTRIBUTED
@@ -61,10 +64,10 @@ def split_by_sms(
     """The ratio of a GPU instance by owner: each compute instance with a process on it has its part of the SMs.
 
     `sms` are the SMs of each compute instance. What several owners share of one is nobody's; None where that is all,
-    or where SMs of one are not known: then nothing can be told.
+    or where SMs of one are not known: then nothing can be told. A process that is proved to be nobody's does not count.
     """
     by_instance: dict[int | None, list[Claim]] = {}
-    for claim in claims:
+    for claim in _users(claims, owners):
         by_instance.setdefault(claim.ci_id, []).append(claim)
     users = {ci_id: sole_owner(its_claims, owners) for ci_id, its_claims in by_instance.items()}
     weights = {ci_id: sms.get(ci_id, 0) if ci_id is not None else 0 for ci_id in users}
@@ -74,6 +77,15 @@ def split_by_sms(
     for ci_id, user in users.items():
         sms_by_owner[user or UNATTRIBUTED] += weights[ci_id]
     return _parts(ratio, sms_by_owner)
+
+
+def _users(claims: Iterable[Claim], owners: Mapping[int, str]) -> Iterable[Claim]:
+    """Those that may compute: not the server of MPS, whose clients the driver lists apart and by their own PIDs.
+
+    It does so from Volta on. Of a card before that it lists the server alone, and samples what that does (Maxwell on,
+    which are all that a driver of 510 has), so that nobody comes to ask here.
+    """
+    return (claim for claim in claims if owners.get(claim.pid) != UNATTRIBUTED)
 
 
 def _parts(ratio: float, weights: Counter[str]) -> dict[str, float]:

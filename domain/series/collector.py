@@ -1,6 +1,6 @@
 """What a collector says of its own work."""
 
-from domain.series.series import COUNTER, GAUGE, NODE, Series
+from domain.series.series import COUNTER, GAUGE, INFO, NODE, Series
 
 COLLECTOR_COMPLETE_UNTIL = Series(
     "collector_complete_until_timestamp_seconds",
@@ -9,6 +9,13 @@ COLLECTOR_COMPLETE_UNTIL = Series(
     "every second before this one was delivered or recorded as a hole",
     NODE,
     True,
+)
+COLLECTOR_INFO = Series(
+    "collector_info",
+    "info",
+    INFO,
+    "1 while that collector tells of the node, which one does at a time; `collector` is its queue's own number",
+    ("node", "collector"),
 )
 COLLECTOR_LATENESS = Series("collector_tick_lateness_seconds", "seconds", GAUGE, "how late the tick began", NODE)
 COLLECTOR_READ = Series(
@@ -34,8 +41,8 @@ COLLECTOR_HOLES = Series(
     "seconds",
     COUNTER,
     "seconds without samples, by why: not read in time (`late`), the node's `clock` in doubt or set, no collector "
-    "(`not_running`); given up in the queue (`queue_full`, `too_old`, or for a `disk` that took nothing); `unrecorded` "
-    "by a former gputab",
+    "(`not_running`) or another one of the node (`stood_by`); given up in the queue (`queue_full`, `too_old`, or for a "
+    "`disk` that took nothing); `unrecorded` by a former gputab",
     ("node", "reason"),
     True,
 )
@@ -71,8 +78,8 @@ COLLECTOR_CAPPED_RATIOS = Series(
     "readings",
     COUNTER,
     "ratios above 1 by no more than 5 %, as two counters that are read one after the other make them: they are taken "
-    "as 1; counted where NVML tells them",
-    ("node", "gpu_uuid", "field"),
+    "as 1; `source` is who told them: `nvml`, `dcgm_exporter` or `dcgm_engine`",
+    ("node", "gpu_uuid", "field", "source"),
     True,
 )
 COLLECTOR_QUARANTINED = Series(

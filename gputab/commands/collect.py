@@ -24,11 +24,13 @@ from collector.dcgm.engine_source import HostEngineSource
 from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.node_service import NodeService
 from collector.delivery.queue import BatchQueue
+from collector.node_claim import NodeClaim
 from collector.process import collect as run_collector
 from collector.process import queue_path
 from collector.quiesce import QuiesceDesk
 from collector.simulation.source import SimulatedSource
 from collector.source import DriverGivenUpError, NewProcessNeededError, Source
+from collector.standby import stand_by
 from domain.errors import InputError
 from domain.period import HOUR_S
 from domain.slugs import check_name
@@ -73,6 +75,8 @@ def collect(
     quiesce` does, SIGUSR2 takes them up again. A dcgm-exporter has to be started with --collect-interval 1000, or it
     says the same for 30 seconds. With --source nvml DCGM is read beside the driver, and not in its place.
 
+    Where another collector of the node runs on this machine, this one stands by, and takes over when that has ended.
+
     The exit code is 75 where the driver has been gone for as long as the setting 'driver_gone_exit_seconds' says: the
     container is to be started again. Without that setting the driver is waited for.
     """
@@ -90,20 +94,25 @@ def collect(
         signal.signal(number, end)
     _check_kind(source, world, dcgm, dcgm_engine)
     other = _open_other(config, name, world, dcgm, dcgm_engine)
-    try:
-        if other is None or source is SourceKind.NVML:
-            _collect_nvml(config, name, stop, other)
-        else:
-            with closing(other):
-                _collect(config, name, stop, other)
-    except NewProcessNeededError as error:
-        if not signals:
-            log.warning("collector_restarts_itself", node=name, reason=str(error))
-            _restart()
-    except DriverGivenUpError as error:
-        if not signals:
-            say(f"gputab: {error}")
-            raise typer.Exit(DRIVER_GIVEN_UP) from error
+    desk = _quiesce_desk(config, name) if other is None or source is SourceKind.NVML else None
+    with closing(NodeClaim(name, config.victoriametrics_url)) as claim:
+        if not claim.take() and not _stand_by(config, name, stop, claim):
+            return
+        try:
+            if desk is not None:
+                _collect_nvml(config, name, stop, desk, other)
+            elif other is not None:
+                with closing(other):
+                    _collect(config, name, stop, other)
+        except NewProcessNeededError as error:
+            if not signals:
+                log.warning("collector_restarts_itself", node=name, reason=str(error))
+                claim.hand_on()
+                _restart()
+        except DriverGivenUpError as error:
+            if not signals:
+                say(f"gputab: {error}")
+                raise typer.Exit(DRIVER_GIVEN_UP) from error
 
 
 def _check_kind(kind: SourceKind | None, world: Path | None, dcgm: str | None, engine: str | None) -> None:
@@ -115,11 +124,16 @@ def _check_kind(kind: SourceKind | None, world: Path | None, dcgm: str | None, e
         raise InputError("cannot collect: an exporter asks the engine itself; give --dcgm or --dcgm-engine")
 
 
-def _collect_nvml(config: Settings, node: str, stop: Event, beside: Source | None) -> None:
-    """Collect by NVML, and by the other source where there is one."""
+def _quiesce_desk(config: Settings, node: str) -> QuiesceDesk:
+    """What is told by the signals that let go of the cards and take them up again."""
     desk = QuiesceDesk(config.data_dir, node)
     for number, quiesce in ((signal.SIGUSR1, True), (signal.SIGUSR2, False)):
         signal.signal(number, lambda *_, quiesce=quiesce: desk.signal(quiesce=quiesce))
+    return desk
+
+
+def _collect_nvml(config: Settings, node: str, stop: Event, desk: QuiesceDesk, beside: Source | None) -> None:
+    """Collect by NVML, and by the other source where there is one."""
     clock = composition.clock()
     calls = CallTimes(clock)
     state = open_node_state(config.data_dir, node)
@@ -134,7 +148,6 @@ def _collect_nvml(config: Settings, node: str, stop: Event, beside: Source | Non
             begin,
             changed=cards.changed,
             calls=calls,
-            source_values=cards.values,
             source_facts=cards.facts,
         )
 
@@ -162,9 +175,8 @@ def _collect(
 ) -> None:
     """Run the collector over an open source. A message about unusable input has come by now: it leaves no queue."""
     store = composition.sample_store(config)
-    size, age = config.queue_max_mib * MIB, config.queue_max_hours * HOUR_S
     with (
-        closing(BatchQueue(queue_path(config.data_dir, node), size, age)) as queue,
+        closing(_open_queue(config, node)) as queue,
         Pusher(store) as pusher,
         composition.http_client(config.allocator_url) as client,
     ):
@@ -186,6 +198,18 @@ def _collect(
             metrics_port=config.metrics_port,
             **told,
         )
+
+
+def _stand_by(config: Settings, node: str, stop: Event, claim: NodeClaim) -> bool:
+    """Wait for the end of the node's collector, which holds its cards alone; whether it is our turn then."""
+    store = composition.sample_store(config)
+    with closing(_open_queue(config, node)) as queue, Pusher(store) as pusher:
+        return stand_by(node, claim, queue, pusher, composition.clock(), stop, check_store=partial(check_flags, store))
+
+
+def _open_queue(config: Settings, node: str) -> BatchQueue:
+    path = queue_path(config.data_dir, node)
+    return BatchQueue(path, config.queue_max_mib * MIB, config.queue_max_hours * HOUR_S)
 
 
 def _restart() -> NoReturn:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from collector.process import THREAD_NAME
+from collector.tasks import THREAD_NAME
 from domain.clock import MICROSECONDS, SystemClock
 
 CLOCK = SystemClock()

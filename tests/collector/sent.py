@@ -1,10 +1,12 @@
 """Seconds with a sample in them, as a collector queues them, and those that the store has got."""
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from collector.delivery.queue import BatchQueue
 from collector.sample_runs import one_sample
-from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_MEMORY_USED, GPU_UP
+from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_MEMORY_USED, GPU_UP, Series
 from tests.collector.patience import now_s
 from victoriametrics.encode import encode
 from victoriametrics.push import Pusher
@@ -19,26 +21,28 @@ def put_samples(queue: BatchQueue, node: str, seconds: range) -> None:
         queue.put(second_s, encode([run]))
 
 
-def stored_seconds(url: str, node: str, seconds: range) -> list[int]:
-    """Those of which the store has the sample, none with a value of another second."""
+def stored_samples(
+    url: str, series: tuple[Series, ...], labels: Mapping[str, str], start_s: int, end_s: int
+) -> pl.DataFrame:
+    """What the store has of these series with these labels in [start_s, end_s)."""
     with Pusher(url) as pusher, Reader(url) as reader:
         pusher.flush()
-        frame = reader.export(Selector((GPU_MEMORY_USED,), {"node": node}), seconds.start, seconds.stop).frame
+        return reader.export(Selector(series, labels), start_s, end_s).frame
+
+
+def stored_seconds(url: str, node: str, seconds: range) -> list[int]:
+    """Those of which the store has the sample, none with a value of another second."""
+    frame = stored_samples(url, (GPU_MEMORY_USED,), {"node": node}, seconds.start, seconds.stop)
     assert frame["second_s"].to_list() == frame["value"].cast(int).to_list()
     return frame["second_s"].to_list()
 
 
 def marks_of(url: str, node: str, seconds: range) -> dict[int, float]:
     """Second in which a mark was published -> the second up to which it vouches."""
-    with Pusher(url) as pusher, Reader(url) as reader:
-        pusher.flush()
-        selector = Selector((COLLECTOR_COMPLETE_UNTIL,), {"node": node})
-        frame = reader.export(selector, seconds.start, seconds.stop).frame
+    frame = stored_samples(url, (COLLECTOR_COMPLETE_UNTIL,), {"node": node}, seconds.start, seconds.stop)
     return dict(frame.select("second_s", "value").iter_rows())
 
 
 def samples_of_card(url: str, gpu_uuid: str, start_s: int) -> pl.DataFrame:
     """Whether it was up and what it used, from that second until now."""
-    with Pusher(url) as pusher, Reader(url) as reader:
-        pusher.flush()
-        return reader.export(Selector((GPU_MEMORY_USED, GPU_UP), {"gpu_uuid": gpu_uuid}), start_s, now_s() + 1).frame
+    return stored_samples(url, (GPU_MEMORY_USED, GPU_UP), {"gpu_uuid": gpu_uuid}, start_s, now_s() + 1)

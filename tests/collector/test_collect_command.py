@@ -21,9 +21,7 @@ from gputab.cli import run
 from machine.process import free_port
 from tests.collector.collecting import Start, wait_for_queued_seconds
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
-from tests.collector.sent import samples_of_card
-from victoriametrics.read import Reader
-from victoriametrics.selectors import Selector
+from tests.collector.sent import samples_of_card, stored_samples
 
 NODE = "sim-4090-a"
 
@@ -88,12 +86,12 @@ def test_what_a_collector_delivers_is_what_was_true_across_a_stop_a_kill_and_res
     assert true.covered_seconds == len(seconds)
     used = frame.filter(pl.col("series") == GPU_MEMORY_USED.name)["value"].cast(pl.Int128).sum()
     assert used == true.used_vram_byte_seconds
-    with Reader(victoriametrics_url) as reader:
-        own = reader.export(Selector((COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES), {"node": NODE}), began_s, now_s() + 1)
-    marks = own.frame.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name)["value"].to_list()
+    series = (COLLECTOR_COMPLETE_UNTIL, COLLECTOR_HOLES)
+    own = stored_samples(victoriametrics_url, series, {"node": NODE}, began_s, now_s() + 1)
+    marks = own.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name)["value"].to_list()
     assert marks == sorted(marks)
     assert marks[-1] == until_s
-    told = own.frame.filter((pl.col("series") == COLLECTOR_HOLES.name) & (pl.col("second_s") == until_s - 1))
+    told = own.filter((pl.col("series") == COLLECTOR_HOLES.name) & (pl.col("second_s") == until_s - 1))
     assert told["value"].sum() == holes, "over all reasons"
 
 
@@ -114,6 +112,23 @@ def test_a_store_that_is_away_does_not_stop_sampling_and_stopping_loses_nothing(
     log = (tmp_path / "log-0").read_text()
     assert log.count("store_unavailable") == 1, "said once"
     assert f"event='collector_started' node='{NODE}' source='simulator' cards=" in log
+
+
+def test_a_second_standing_by_and_one_with_the_same_queue_is_refused(
+    start: Start, world: WorldFile, tmp_path: Path
+) -> None:
+    """Neither holds the cards, nor says anything of the node."""
+    node = "sim-4090-b"
+    arguments = ("--source", "simulator", "--world", str(tmp_path / "world.jsonl"), "--node", node)
+    start(*arguments)
+    wait_until(lambda: "collector_started" in (tmp_path / "log-0").read_text())
+    second = start(*arguments, env={"GPUTAB_DATA_DIR": str(tmp_path / "other")})
+    wait_until(lambda: "standing_by" in (tmp_path / "log-1").read_text())
+    assert start(*arguments).wait(PATIENCE_S) == 1
+    assert "another process has it; stop the other collector of this node" in (tmp_path / "log-2").read_text()
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(PATIENCE_S) == 0
+    assert "collector_started" not in (tmp_path / "log-1").read_text()
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,10 @@ from domain.units import MIB
 from gputab.commands.quiesce import quiesce
 from tests.collector.collecting import Process, Start
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
+from tests.collector.sent import stored_samples
 from tests.fakes.nvml.driver import FakeDriver, Open
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
-from victoriametrics.selectors import Selector
 
 NOTHING = Open(inits=0, event_sets=0, system_event_sets=0, gpm_samples=0)
 
@@ -48,9 +48,7 @@ class Node:
         return self._start("--node", self.name, env=self.driver.env())
 
     def samples(self, *series: Series) -> pl.DataFrame:
-        with Pusher(self._url) as pusher, Reader(self._url) as reader:
-            pusher.flush()
-            return reader.export(Selector(series, {"node": self.name}), self._began_s, now_s() + 1).frame
+        return stored_samples(self._url, series, {"node": self.name}, self._began_s, now_s() + 1)
 
     def names(self, labels: str) -> set[str]:
         """Of every series with those labels, in MetricsQL."""

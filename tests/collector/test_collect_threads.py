@@ -15,11 +15,9 @@ from domain.samples import DeviceReading
 from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_UP
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 from tests.collector.running import collecting_from, one_card
-from tests.collector.sent import samples_of_card
+from tests.collector.sent import samples_of_card, stored_samples
 from tests.collector.stores import unchecked
 from victoriametrics.push import Pusher
-from victoriametrics.read import Reader
-from victoriametrics.selectors import Selector
 
 
 def test_a_hanging_card_does_not_keep_a_collector_from_stopping(
@@ -40,9 +38,7 @@ def test_a_hanging_card_does_not_keep_a_collector_from_stopping(
         with collecting_from(source, unique_node, queue, pusher):
             wait_until(lambda: samples_of_card(victoriametrics_url, devices[1].uuid, began_s).height >= 2)
     released.set()
-    with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-        pusher.flush()
-        up = reader.export(Selector((GPU_UP,), {"node": unique_node}), began_s, now_s() + 1).frame
+    up = stored_samples(victoriametrics_url, (GPU_UP,), {"node": unique_node}, began_s, now_s() + 1)
     assert set(up["gpu_uuid"]) == {devices[1].uuid}
     assert up.height >= 2
 
@@ -93,17 +89,15 @@ def test_a_wall_clock_that_jumps_for_a_moment_leaves_no_trace_in_a_time_to_come(
     clock = JumpingClock()
     day_s = 86_400
     began_s = now_s()
-    with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-        with collecting_from(source, unique_node, queue, pusher, clock):
-            wait_until(lambda: (queue.complete_until_s or 0) > began_s)
-            clock.ahead_us = day_s * MICROSECONDS
-            CLOCK.sleep_s(1.5)
-            clock.ahead_us = 0
-            back_s = now_s()
-            wait_until(lambda: (queue.complete_until_s or 0) > back_s + 1)
-        pusher.flush()
-        own = Selector((GPU_UP, COLLECTOR_COMPLETE_UNTIL), {"node": unique_node})
-        frame = reader.export(own, began_s, began_s + 2 * day_s).frame
+    with Pusher(victoriametrics_url) as pusher, collecting_from(source, unique_node, queue, pusher, clock):
+        wait_until(lambda: (queue.complete_until_s or 0) > began_s)
+        clock.ahead_us = day_s * MICROSECONDS
+        CLOCK.sleep_s(1.5)
+        clock.ahead_us = 0
+        back_s = now_s()
+        wait_until(lambda: (queue.complete_until_s or 0) > back_s + 1)
+    own, labels = (GPU_UP, COLLECTOR_COMPLETE_UNTIL), {"node": unique_node}
+    frame = stored_samples(victoriametrics_url, own, labels, began_s, began_s + 2 * day_s)
     ended_s = now_s()
     assert max(frame["second_s"]) <= ended_s
     marks = frame.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name)

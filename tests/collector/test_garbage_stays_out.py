@@ -33,11 +33,9 @@ from domain.series import (
 from domain.units import GIB, MIB
 from tests.collector.collecting import Start
 from tests.collector.patience import PATIENCE_S, now_s, wait_until
+from tests.collector.sent import stored_samples
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.state import NONE
-from victoriametrics.push import Pusher
-from victoriametrics.read import Reader
-from victoriametrics.selectors import Selector
 
 H100 = "NVIDIA H100 80GB HBM3"
 # What every card says, in the driver's units, and what of it is in the store.
@@ -105,9 +103,7 @@ class Stored:
         self._url, self._node, self._began_s = url, node, now_s()
 
     def frame(self, *series: Series) -> pl.DataFrame:
-        with Pusher(self._url) as pusher, Reader(self._url) as reader:
-            pusher.flush()
-            return reader.export(Selector(series, {"node": self._node}), self._began_s, now_s() + 2).frame
+        return stored_samples(self._url, series, {"node": self._node}, self._began_s, now_s() + 2)
 
     def of_card(self, series: Series, gpu_uuid: str) -> dict[int, float]:
         """Second -> value."""

@@ -2,16 +2,17 @@
 
 import os
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from collector.kernel_log import KernelLog, PciAddress, XidLine, pci_address, read_xid
-from collector.node_state import NodeState
+from collector.node_state import HeardLog, NodeState
 from collector.xid_events import XidEvents
 from tests.collector.disks import descriptors_of
+from tests.collector.packet_log import PacketLog
 from tests.collector.patience import CLOCK, wait_until
 
 CARD = PciAddress(0, 0xAE, 0)
@@ -109,6 +110,25 @@ def test_a_line_that_comes_in_pieces_is_one_line(tmp_path: Path) -> None:
     wait_until(lambda: dict(events.counts("GPU-1")) == {"79": 1})
     stop.set()
     thread.join()
+
+
+def test_records_that_the_kernel_overwrote_are_said(tmp_path: Path) -> None:
+    """Nobody knows whether they told of an XID; what is left is counted."""
+    state, stop = NodeState(tmp_path / "node.json"), threading.Event()
+    state.keep(log=HeardLog(8))
+    events = XidEvents(state, CLOCK.monotonic_s)
+    with closing(PacketLog()) as device, capture_logs() as logs:
+        device.write(20, "NVRM: Xid (PCI:0000:ae:00): 79, GPU has fallen off the bus.")
+        thread = threading.Thread(target=KernelLog(device.path, events, lambda: {CARD: "GPU-1"}).run, args=(stop,))
+        thread.start()
+        wait_until(lambda: dict(events.counts("GPU-1")) == {"79": 1})
+        device.write(21, "NVRM: Xid (PCI:0000:ae:00): 31, MMU Fault")
+        wait_until(lambda: dict(events.counts("GPU-1")) == {"31": 1, "79": 1})
+        stop.set()
+        thread.join()
+    assert state.remembered.log == HeardLog(22)
+    overwritten = [log["unheard_records"] for log in logs if log["event"] == "kernel_log_overwritten"]
+    assert overwritten == [12]
 
 
 def _reads_kernel_log() -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from collector.node_state import GivenOut, NodeState, node_state_path
+from collector.node_state import GivenOut, HeardLog, NodeState, node_state_path
 from domain.errors import UnavailableError
 from domain.inventory import Device, MigInstance
 
@@ -24,6 +24,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     state.save()
     assert not path.exists(), "there is nothing to remember yet"
     state.keep(devices=DEVICES, instances={"GPU-1": {3: GivenOut(4, "x", is_there=True)}}, xids={"GPU-2": {"79": 1}})
+    state.keep(log=HeardLog(4_711, (("GPU-2", 79),)))
     state.save()
 
     again = NodeState(path, "boot-1")

@@ -8,14 +8,13 @@ import httpx
 import pytest
 
 from domain.series import COLLECTOR_STORE_SKEW
+from gputab.doctor.collector_page import page_values
 from machine.process import free_port
 from tests.collector.collecting import Start
 from tests.collector.patience import PATIENCE_S, now_s, wait_until
+from tests.collector.sent import stored_samples
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.shifted_clock import ShiftedClock
-from victoriametrics.push import Pusher
-from victoriametrics.read import Reader
-from victoriametrics.selectors import Selector
 
 # Much more than any answer takes, and much less than what a store drops.
 BY_S = 1_000
@@ -50,17 +49,11 @@ def test_a_node_whose_clock_is_not_the_stores_says_by_how_much(
 
 def _stored(url: str, node: str, seconds: range) -> list[float]:
     """What the store has of it."""
-    with Pusher(url) as pusher, Reader(url) as reader:
-        pusher.flush()
-        export = reader.export(Selector((COLLECTOR_STORE_SKEW,), {"node": node}), seconds.start, seconds.stop)
-    return export.frame["value"].to_list()
+    frame = stored_samples(url, (COLLECTOR_STORE_SKEW,), {"node": node}, seconds.start, seconds.stop)
+    return frame["value"].to_list()
 
 
 def _on_page(port: int, node: str) -> list[float]:
     """What the page says of it; nothing while there is no page, or it does not know."""
-    try:
-        text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
-    except httpx.TransportError:
-        return []
-    line = f'{COLLECTOR_STORE_SKEW.name}{{node="{node}"}} '
-    return [float(each.removeprefix(line)) for each in text.splitlines() if each.startswith(line)]
+    with httpx.Client(trust_env=False) as client:
+        return (page_values(node, port, client) or {}).get(COLLECTOR_STORE_SKEW.name, [])

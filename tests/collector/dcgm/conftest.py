@@ -6,7 +6,7 @@ import pytest
 
 from collector.chosen_source import ChosenSource
 from collector.dcgm.host_engine import EngineCard
-from tests.collector.dcgm.both_sources import CARD, OpenBoth, ScriptedNvml
+from tests.collector.dcgm.both_sources import CARD, MigNvml, OpenBoth, ScriptedNvml
 from tests.collector.dcgm.choice_seconds import ChoiceSeconds
 from tests.collector.engine_nodes import EngineNode
 
@@ -35,6 +35,11 @@ def node(make_node: Callable[..., EngineNode]) -> EngineNode:
 @pytest.fixture
 def nvml() -> ScriptedNvml:
     return ScriptedNvml(CARD)
+
+
+@pytest.fixture
+def mig_nvml() -> MigNvml:
+    return MigNvml()
 
 
 @pytest.fixture

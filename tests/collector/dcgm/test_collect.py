@@ -13,6 +13,7 @@ from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.queue import BatchQueue
 from collector.process import collect, queue_path
 from domain.series import (
+    COLLECTOR_CAPPED_RATIOS,
     COLLECTOR_GARBAGE,
     COLLECTOR_MISSED,
     GPU_BUSY,
@@ -95,7 +96,7 @@ def test_the_command_collects_from_an_exporter(
 ) -> None:
     monkeypatch.setenv("GPUTAB_VICTORIAMETRICS_URL", victoriametrics_url)
     monkeypatch.setenv("GPUTAB_DATA_DIR", str(tmp_path))
-    exporter.says(page(unique_node))
+    exporter.says(page(unique_node, **{SM: 1.02}))
     began_s = now_s()
 
     command = [sys.executable, "-m", "gputab", "collect", "--dcgm", exporter.url, "--node", unique_node]
@@ -108,6 +109,10 @@ def test_the_command_collects_from_an_exporter(
             process.kill()
 
     assert queue_path(tmp_path, unique_node).exists()
+    with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
+        pusher.flush()
+        capped = reader.export(Selector((COLLECTOR_CAPPED_RATIOS,), {"node": unique_node}), began_s, now_s() + 1).frame
+    assert set(capped["source"].to_list()) == {"dcgm_exporter"}, "R4: a ratio that is taken as 1 is counted"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from collector.delivery.queue import BatchQueue
 from collector.owners.processes import sees_host_processes
 from collector.process import queue_path
 from domain.series import (
+    COLLECTOR_CAPPED_RATIOS,
     GPU_BASIS_INFO,
     GPU_BUSY,
     GPU_COMPUTE,
@@ -23,6 +24,7 @@ from domain.series import (
     GPU_MEMORY_USED,
     GPU_POWER,
     GPU_SM_ACTIVE,
+    GPU_TENSOR_ACTIVE,
     GPU_UP,
     OWNER_MEMORY,
     Series,
@@ -107,13 +109,16 @@ def test_seconds_in_which_no_collector_ran_are_those_that_the_engine_kept(
 def test_nvml_and_an_exporter_are_one_card_of_which_each_series_has_one_source(
     start: Start, driver: FakeDriver, exporter: Exporter, tmp_path: Path, unique_node: str, stored: Stored
 ) -> None:
-    """R15: an A100 has no counters of its SMs; when the exporter is away NVML's values go on, and no others do."""
+    """R15: an A100 has no counters of its SMs; when the exporter is away NVML's values go on, and no others do.
+
+    R4: what DCGM tells that is taken as 1 is counted.
+    """
     uuid = driver.card(
         0, "NVIDIA A100-SXM4-80GB", uuid=f"GPU-{unique_node[5:37]}", busy_percent=87, used=4 * GIB, milliwatts=312_500
     )
     # Without one it would be the driver that is at work.
     driver.process(uuid, os.getpid(), GIB)
-    told = {"DCGM_FI_PROF_SM_ACTIVE": 0.25, "DCGM_FI_DEV_XID_ERRORS": 31}
+    told = {"DCGM_FI_PROF_SM_ACTIVE": 0.25, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 1.02, "DCGM_FI_DEV_XID_ERRORS": 31}
     exporter.says(page(uuid, "GPU-another", **told))
 
     process = start("--source", "nvml", "--dcgm", exporter.url, "--node", unique_node, env=driver.env())
@@ -124,6 +129,9 @@ def test_nvml_and_an_exporter_are_one_card_of_which_each_series_has_one_source(
     for series, source in sources.items():
         assert set(stored(GPU_BASIS_INFO, field=series.name)["source"].to_list()) == {source}
     assert set(stored(GPU_SM_ACTIVE)["value"].to_list()) == {0.25}
+    assert set(stored(GPU_TENSOR_ACTIVE)["value"].to_list()) == {1}
+    capped = {"gpu_uuid": uuid, "field": GPU_TENSOR_ACTIVE.name, "source": "dcgm_exporter"}
+    wait_until(lambda: (_last(stored(COLLECTOR_CAPPED_RATIOS, **capped)) or 0) >= 2)
     assert set(stored(GPU_BUSY)["value"].to_list()) == {0.87}
     assert set(stored(GPU_POWER)["value"].to_list()) == {312.5}
     assert set(stored(GPU_MEMORY_USED)["value"].to_list()) == {4 * GIB}

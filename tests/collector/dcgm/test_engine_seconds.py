@@ -86,7 +86,7 @@ def test_a_period_that_is_a_little_long_makes_no_hole() -> None:
     seconds = EngineSeconds()
     seconds.add([FieldValue(entity, 155, at_us, watts, 0) for at_us, watts in ((950_000, 300.0), (2_020_000, 301.0))])
 
-    told = [seconds.of_second(entity, second_s)[power] for second_s in (1, 2, 3, 4)]
+    told = [seconds.of_second(entity, second_s).fields[power] for second_s in (1, 2, 3, 4)]
 
     assert told == [300, 300, 301, FieldState.NOT_READY]
 
@@ -98,11 +98,11 @@ def test_of_the_last_xid_the_newest_is_kept_and_no_more() -> None:
     for second_s in range(1_000, 1_100):
         seconds.add([FieldValue(entity, 230, second_s * 1_000_000, second_s % 100, 0)])
         seconds.forget_before((second_s - 5) * 1_000_000)
-    assert seconds.of_second(entity, 1_099)[field] == 99
-    assert field not in seconds.of_second(entity, 1_050), "those of before are gone"
+    assert seconds.of_second(entity, 1_099).fields[field] == 99
+    assert field not in seconds.of_second(entity, 1_050).fields, "those of before are gone"
 
     seconds.forget_before(2_000_000_000)
-    assert seconds.of_second(entity, 3_000)[field] == 99
+    assert seconds.of_second(entity, 3_000).fields[field] == 99
 
 
 def test_a_failure_holds_as_long_as_the_engine_says_so() -> None:
@@ -111,8 +111,8 @@ def test_a_failure_holds_as_long_as_the_engine_says_so() -> None:
     seconds = EngineSeconds()
     seconds.add([FieldValue(entity, 155, 1_000_000, 300.0, 0)])
     seconds.add([FieldValue(entity, 155, 1_000_000, None, Status.GPU_IS_LOST)])
-    assert seconds.of_second(entity, 2)[power] is FieldState.LOST
+    assert seconds.of_second(entity, 2).fields[power] is FieldState.LOST
 
     seconds.add([])
 
-    assert seconds.of_second(entity, 3)[power] is FieldState.NOT_READY
+    assert seconds.of_second(entity, 3).fields[power] is FieldState.NOT_READY

@@ -1,53 +1,23 @@
 """A card in MIG mode of which NVML and DCGM tell: what its instances do, and what it does itself by them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from collector.chosen_source import ChosenSource
 from collector.dcgm.exporter import DcgmExporterSource
-from domain.samples import Basis, DeviceReading, FieldState
-from domain.series import GPU_BUSY, GPU_COMPUTE, GPU_GR_ACTIVE, GPU_SM_ACTIVE, GPU_UP
-from tests.collector.dcgm.both_sources import CARD, INSTANCES, OpenBoth, ScriptedNvml
+from domain.samples import Basis, FieldState
+from domain.series import GPU_BUSY, GPU_COMPUTE, GPU_GR_ACTIVE
+from tests.collector.dcgm.both_sources import MigNvml, OpenBoth
 from tests.collector.dcgm_pages import GR, Exporter, line
 from tests.collector.engine_nodes import EngineNode
 from tests.collector.sample_logs import START_S
 from tests.fakes import dcgm
 
-# An A100: 98 of its 108 SMs can be had by instances, 14 and 42 of them are.
-A100 = replace(CARD, mig_enabled=True, sm_count=98, instances=(INSTANCES[0], replace(INSTANCES[1], sm_count=42)))
-_UNTOLD = dict.fromkeys((GPU_BUSY, GPU_COMPUTE, GPU_GR_ACTIVE, GPU_SM_ACTIVE), FieldState.UNSUPPORTED)
-
-
-class MigNvml(ScriptedNvml):
-    """NVML of a card in MIG mode, which tells nothing of its instances; `ratios` are what it tells all the same."""
-
-    def __init__(self) -> None:
-        super().__init__(A100)
-        self.ratios: dict[str, float] = {}
-
-    def says(self, uuid: str, _: int) -> list[DeviceReading]:
-        (device,) = self.source.devices
-        instances = [_reading(uuid, each.uuid, self.ratios.get(each.uuid)) for each in device.instances]
-        return [_reading(uuid, None, None), *instances]
-
-
-def _reading(uuid: str, mig_uuid: str | None, ratio: float | None) -> DeviceReading:
-    if ratio is None:
-        return DeviceReading(uuid, mig_uuid, {GPU_UP: 1, **dict.fromkeys(_UNTOLD)}, {}, missing=_UNTOLD)
-    values = {GPU_UP: 1, GPU_GR_ACTIVE: ratio, GPU_SM_ACTIVE: ratio / 2, GPU_COMPUTE: ratio / 2}
-    return DeviceReading(uuid, mig_uuid, values, {}, bases={GPU_COMPUTE: Basis("nvml", "sm_active")})
-
 
 def _page(**ratios: float) -> str:
     """What an exporter says of instances by its default counters: how active their engines are."""
     return "\n".join(line(GR, ratio, GPU_I_ID=name.removeprefix("gi_")) for name, ratio in ratios.items()) + "\n"
-
-
-@pytest.fixture
-def mig_nvml() -> MigNvml:
-    return MigNvml()
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     queue = BatchQueue(tmp_path / "queue.db", SIZE)
     for second_s in range(SECOND_S, SECOND_S + 200):
         queue.put(second_s, noise(3_000))
-    queue.put_report(b"inventory", is_repeat=False)
+    queue.reports.put(b"inventory", is_repeat=False)
     queue.close()
     return tmp_path / "queue.db"
 

@@ -59,7 +59,7 @@ def test_what_waited_before_an_upgrade_is_delivered_after_it(
     assert (queue.holes, queue.refused, queue.quarantined) == (2, 1, 0)
     assert queue.holes_by_reason[HoleReason.UNRECORDED] == 2
     assert (queue.marked_until_s, queue.complete_until_s, queue.oldest_s) == (START_S + 5, START_S + 5, START_S + 5)
-    report = queue.next_report()
+    report = queue.reports.first()
     assert report is not None
     assert report.body == b"{}"
     put_samples(queue, unique_node, range(START_S + 20, START_S + 22))

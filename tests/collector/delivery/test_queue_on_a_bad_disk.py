@@ -90,21 +90,21 @@ def test_a_report_that_the_disk_does_not_take_waits_and_keeps_its_place(
     queue: BatchQueue, disk: QueueDisk, tmp_path: Path
 ) -> None:
     disk.fail()
-    queue.put_report(b"first", is_repeat=False)
-    queue.put_report(b"a minute later", is_repeat=True)
-    queue.put_report(b"two minutes later", is_repeat=True)
-    report = queue.next_report()
+    queue.reports.put(b"first", is_repeat=False)
+    queue.reports.put(b"a minute later", is_repeat=True)
+    queue.reports.put(b"two minutes later", is_repeat=True)
+    report = queue.reports.first()
     assert report is not None
     assert report.body == b"first"
     disk.mend()
-    queue.put_report(b"changed", is_repeat=False)
+    queue.reports.put(b"changed", is_repeat=False)
     queue.close()
 
     again = BatchQueue(tmp_path / "queue.db", SIZE)
     found = []
-    while (report := again.next_report()) is not None:
+    while (report := again.reports.first()) is not None:
         found.append(report.body)
-        again.delete_report(report.report)
+        again.reports.delete(report.report)
     assert found == [b"first", b"two minutes later", b"changed"]
     again.close()
 
@@ -112,18 +112,18 @@ def test_a_report_that_the_disk_does_not_take_waits_and_keeps_its_place(
 def test_a_report_that_was_taken_is_not_sent_for_ever_though_the_disk_fails(
     queue: BatchQueue, disk: QueueDisk, tmp_path: Path
 ) -> None:
-    queue.put_report(b"first", is_repeat=False)
+    queue.reports.put(b"first", is_repeat=False)
     disk.fail()
-    report = queue.next_report()
+    report = queue.reports.first()
     assert report is not None
-    queue.delete_report(report.report)
-    assert queue.next_report() is None
+    queue.reports.delete(report.report)
+    assert queue.reports.first() is None
     disk.mend()
-    queue.put_report(b"second", is_repeat=False)
+    queue.reports.put(b"second", is_repeat=False)
     queue.close()
 
     again = BatchQueue(tmp_path / "queue.db", SIZE)
-    report = again.next_report()
+    report = again.reports.first()
     assert report is not None
     assert report.body == b"second"
     again.close()
@@ -148,10 +148,10 @@ def test_a_change_of_the_inventory_that_a_full_disk_does_not_take_is_reported_wi
         reporter.look()
 
     reports = []
-    while (report := queue.next_report()) is not None:
+    while (report := queue.reports.first()) is not None:
         body = json.loads(report.body)
         reports.append((body["observed_s"] - SECOND_S, [device["index"] for device in body["devices"]]))
-        queue.delete_report(report.report)
+        queue.reports.delete(report.report)
     assert reports == [(0, [0, 1]), (5, [0]), (10, [0, 1]), (20, [1]), (80, [1])]
 
 

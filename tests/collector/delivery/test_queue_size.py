@@ -159,9 +159,9 @@ def test_of_what_is_refused_the_newest_hour_is_kept(queue: BatchQueue, tmp_path:
 def test_reports_that_nobody_takes_do_not_fill_the_disk(queue: BatchQueue) -> None:
     with capture_logs() as logs:
         for number in range(1_003):
-            queue.put_report(b"%d" % number, is_repeat=False)
+            queue.reports.put(b"%d" % number, is_repeat=False)
 
-    report = queue.next_report()
+    report = queue.reports.first()
     assert report is not None
     assert report.body == b"3"
     assert [log["reports"] for log in logs] == [1, 1, 1]

@@ -125,12 +125,12 @@ def test_a_second_that_is_put_again_replaces_the_one_of_the_wrong_clock(tmp_path
 
 def test_only_the_newest_repeat_of_a_report_waits_but_every_change_does(queue: BatchQueue) -> None:
     for body, is_repeat in ((b"a", False), (b"a60", True), (b"b", False), (b"b60", True), (b"b120", True)):
-        queue.put_report(body, is_repeat=is_repeat)
+        queue.reports.put(body, is_repeat=is_repeat)
 
     found = []
-    while (report := queue.next_report()) is not None:
+    while (report := queue.reports.first()) is not None:
         found.append(report.body)
-        queue.delete_report(report.report)
+        queue.reports.delete(report.report)
     assert found == [b"a", b"b", b"b120"]
 
 

@@ -165,7 +165,7 @@ def test_a_wrong_token_is_tried_again_since_it_can_be_mended(
         service = NodeService(allocator.url, "node-1", "wrong-secret", client)
         InventoryReporter(source, "node-1", queue, clock, service).deliver()
 
-    assert queue.next_report() is not None
+    assert queue.reports.first() is not None
     assert "401" in logs[0]["error"]
     assert "wrong-secret" not in str(logs)
 

@@ -1,4 +1,4 @@
-"""Two collectors of one node, each with its own queue, change nothing in the totals."""
+"""Two collectors of one node that do not see each other, each with its own queue, change nothing in a card's totals."""
 
 from pathlib import Path
 

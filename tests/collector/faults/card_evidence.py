@@ -38,12 +38,8 @@ class CardEvidence:
         return {second_s for second_s, value in self.up.items() if value == 0}
 
 
-def true_card(work: NodeWork, uuid: str, samples: pl.DataFrame, *, collectors: int = 1) -> CardEvidence:
-    """What the store has of one card. Fails where it was not true.
-
-    Where there were several collectors, the store has the larger value of each series, so that the owners of a second
-    in which something changed need not sum to the card.
-    """
+def true_card(work: NodeWork, uuid: str, samples: pl.DataFrame) -> CardEvidence:
+    """What the store has of one card. Fails where it was not true."""
     of_card = samples.filter(pl.col("gpu_uuid") == uuid)
     up, used, busy, energy = (_by_second(of_card, series) for series in (GPU_UP, GPU_MEMORY_USED, GPU_BUSY, GPU_ENERGY))
     memory, compute = _by_owner(of_card, OWNER_MEMORY), _by_owner(of_card, OWNER_COMPUTE)
@@ -61,7 +57,7 @@ def true_card(work: NodeWork, uuid: str, samples: pl.DataFrame, *, collectors: i
             assert busy[second_s] == pytest.approx(float(true.busy), abs=_ROUNDING), (uuid, second_s)
             shares = truth.by_owner({pid: float(share) for pid, share in true.busy_by_pid.items()})
             assert compute[second_s] == pytest.approx(shares, abs=_ROUNDING), (uuid, second_s)
-        elif collectors == 1:
+        else:
             assert sum(compute[second_s].values()) == pytest.approx(busy[second_s], abs=_ROUNDING), (uuid, second_s)
             assert min(compute[second_s].values()) >= 0, (uuid, second_s)
     return CardEvidence(up, frozenset(used))

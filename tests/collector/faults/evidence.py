@@ -76,10 +76,10 @@ class Evidence:
         return int(sum(now - before if now >= before else now for before, now in pairwise([0, *counts])))
 
 
-def true_cards(node: Node, samples: pl.DataFrame, *, collectors: int = 1) -> dict[str, CardEvidence]:
+def true_cards(node: Node, samples: pl.DataFrame) -> dict[str, CardEvidence]:
     """What the store has of each card: see `true_card`. A failure has what the collectors said."""
     try:
-        return {uuid: true_card(node.work, uuid, samples, collectors=collectors) for uuid in node.uuids}
+        return {uuid: true_card(node.work, uuid, samples) for uuid in node.uuids}
     except AssertionError as failure:
         failure.add_note(node.log())
         raise

@@ -72,15 +72,15 @@ class Node:
         """Start the collector, or start it again, and wait until it has."""
         self.collector = self.start("data")
 
-    def start(self, data: str) -> Process:
-        """A collector with its queue in that folder, once it is at work."""
+    def start(self, data: str, said: str = "collector_started") -> Process:
+        """A collector with its queue in that folder, once it has `said` that it is at work, or something else."""
         assert self.start_collector is not None
-        begun = self.log().count("collector_started")
+        begun = self.log().count(said)
         env = {**self.driver.env(), **self.clock.env(), **self.processes.env()}
         env["LD_PRELOAD"] = f"{self.clock.library}:{self.processes.library}"
         env["GPUTAB_DATA_DIR"] = str(self.folder / data)
         process = self.start_collector("--node", self.name, env=env)
-        wait_until(lambda: self.log().count("collector_started") > begun)
+        wait_until(lambda: self.log().count(said) > begun)
         return process
 
     def kill(self) -> None:

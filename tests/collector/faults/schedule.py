@@ -67,6 +67,15 @@ def collector_killed(node: Node, _: random.Random) -> Iterator[Sequence[str]]:
 
 
 @contextmanager
+def second_collector(node: Node, _: random.Random) -> Iterator[Sequence[str]]:
+    """Another one of the node stands by for a while, and is killed."""
+    other = node.start("other", "standing_by")
+    yield ()
+    other.kill()
+    other.wait()
+
+
+@contextmanager
 def card_hangs(node: Node, dice: random.Random) -> Iterator[Sequence[str]]:
     """One card's memory is not told until it is over."""
     fault = node.driver.fault(0, "nvmlDeviceGetMemoryInfo_v2", dice.choice(node.uuids), hang=True)
@@ -121,7 +130,16 @@ def clock_set(node: Node, dice: random.Random) -> Iterator[Sequence[str]]:
 
 
 STORE = (store_killed, store_stopped, door_refuses, door_resets)
-NODE = (collector_killed, card_hangs, card_lost, driver_unloaded, driver_exchanged, clock_set, disk_full)
+NODE = (
+    collector_killed,
+    second_collector,
+    card_hangs,
+    card_lost,
+    driver_unloaded,
+    driver_exchanged,
+    clock_set,
+    disk_full,
+)
 # Longer than 10 s, so that a clock that was set is believed now and then.
 _LONGEST_SECONDS = 14
 _REST_SECONDS = 6

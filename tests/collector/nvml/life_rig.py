@@ -5,13 +5,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collector.node_state import NodeState
-from collector.nvml.driver_life import DriverStatus
 from collector.nvml.source import NvmlSource
-from collector.quiesce import QuiesceDesk
+from collector.quiesce import QuiesceCaller, QuiesceDesk
 from domain.errors import UnavailableError
 from domain.samples import DeviceReading, FieldState
-from domain.series import GPU_UP
-from tests.collector.patience import now_s, wait_until
+from domain.series import COLLECTOR_DRIVER_STATE, GPU_UP
+from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 
 NODE = "node-1"
 
@@ -34,9 +33,19 @@ class LiveSource:
         self.source._watch.look_soon()
 
     @property
-    def status(self) -> DriverStatus:
-        """What the driver is to it now."""
-        return self.source._life.status()
+    def driver_state(self) -> str:
+        """What the driver is to it now, as it says itself."""
+        said = [each for each in self.source.values() if each.series is COLLECTOR_DRIVER_STATE and each.value == 1]
+        assert len(said) == 1
+        return said[0].labels["state"]
+
+    def quiesce(self, patience_s: float = PATIENCE_S) -> None:
+        """As `gputab quiesce`: it is over once nothing of the cards is held, or raises UnavailableError."""
+        QuiesceCaller(self.folder, NODE, CLOCK).quiesce(patience_s)
+
+    def resume(self) -> None:
+        """As `gputab quiesce --resume`."""
+        QuiesceCaller(self.folder, NODE, CLOCK).resume(PATIENCE_S)
 
     def card(self, uuid: str) -> DeviceReading:
         """What the card itself says now."""
@@ -64,3 +73,11 @@ def living(folder: Path, new: New, state: NodeState | None = None, *, quiesced: 
         yield live
     finally:
         live.source.close()
+
+
+def state_after_a_run(folder: Path, new: New) -> NodeState:
+    """What a node remembers of its cards where a collector has run on it and ended."""
+    path = folder / "node.json"
+    with living(folder, new, NodeState(path)):
+        pass
+    return NodeState(path)

@@ -1,5 +1,6 @@
 """The end of a source, and of the driver in it, whatever hangs."""
 
+import threading
 from pathlib import Path
 
 import pynvml
@@ -24,9 +25,21 @@ def test_a_driver_that_hangs_where_it_is_let_go_of_does_not_keep_the_process(
     source.close()
     assert CLOCK.monotonic_s() - began_s < 10
     assert fault.waiting == 1
-    assert source._life.status().is_released is False
     fault.take_back()
-    wait_until(lambda: source._life.status().is_released)
+    wait_until(lambda: fault.waiting == 0)
+
+
+def test_a_driver_is_held_until_it_has_answered_that_it_is_let_go_of(driver: FakeDriver) -> None:
+    life = DriverLife(CallTimes(CLOCK), lambda: None)
+    life.open()
+    fault = driver.fault(0, "nvmlShutdown", hang=True)
+    closing = threading.Thread(target=life.close)
+    closing.start()
+    wait_until(lambda: fault.waiting == 1)
+    assert life.status().is_released is False
+    fault.take_back()
+    closing.join()
+    assert life.status().is_released is True
 
 
 def test_a_driver_that_is_being_closed_is_not_closed_twice(driver: FakeDriver, new_source: New, tmp_path: Path) -> None:
@@ -38,7 +51,8 @@ def test_a_driver_that_is_being_closed_is_not_closed_twice(driver: FakeDriver, n
         live.source.close()
         assert fault.calls == 1
         fault.take_back()
-        wait_until(lambda: live.status.is_released)
+        wait_until(lambda: fault.waiting == 0)
+    assert driver.calls("nvmlShutdown") == 1
     assert driver.opened().inits == 0
 
 

@@ -6,12 +6,12 @@ import pynvml
 import pytest
 from structlog.testing import capture_logs
 
-from collector.node_state import NodeState
 from collector.nvml.driver_life import DriverState
 from collector.source import NewProcessNeededError, SourceGoneError
+from domain.errors import UnavailableError
 from domain.samples import FieldState
 from domain.series import COLLECTOR_DRIVER_OPENED, COLLECTOR_DRIVER_STATE, GPU_BUSY, GPU_UP
-from tests.collector.nvml.life_rig import New, living
+from tests.collector.nvml.life_rig import LiveSource, New, living, state_after_a_run
 from tests.collector.patience import CLOCK, now_s, wait_until
 from tests.fakes.nvml.driver import FakeDriver, Open
 
@@ -36,11 +36,10 @@ def test_a_driver_that_is_unloaded_is_survived(driver: FakeDriver, new_source: N
             assert lost.values == {GPU_UP: 0}, "no value is repeated"
             assert lost.missing[GPU_BUSY] is FieldState.LOST
             assert [device.uuid for device in live.source.inventory()] == uuids, "the expected count stays"
-            assert live.status.state is DriverState.GONE
+            assert live.driver_state == DriverState.GONE
             driver.load()
             for uuid in uuids:
                 live.wait_for(uuid, 1)
-        assert live.status[:2] == (DriverState.OPEN, 2)
         assert [log["event"] for log in logs].count("driver_gone") == 1
         own = {(value.series, value.labels.get("state")): value.value for value in live.source.values()}
         assert own[COLLECTOR_DRIVER_STATE, "open"] == 1
@@ -67,7 +66,7 @@ def test_a_driver_of_another_version_asks_for_a_new_process_at_once(
     with living(tmp_path, new_source) as live:
         live.wait_for(uuid, 1)
         driver.exchange("610.57.04")
-        wait_until(lambda: live.status.state is DriverState.MISMATCH)
+        wait_until(lambda: live.driver_state == DriverState.MISMATCH)
         with pytest.raises(NewProcessNeededError, match="start the collector again"):
             live.source.read(uuid, now_s())
 
@@ -77,13 +76,11 @@ def test_a_process_that_starts_with_a_mismatch_waits_before_it_asks_for_another(
 ) -> None:
     """L2: the new one may fail too, as until a reboot; there is no busy loop, and it opens once it can."""
     uuid = driver.card(0)
-    state = NodeState(tmp_path / "node.json")
-    with living(tmp_path, new_source, state):
-        pass
+    state = state_after_a_run(tmp_path, new_source)
     driver.unload(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
     with living(tmp_path, new_source, state) as live:
         assert live.is_up(uuid) == 0
-        assert live.status.state is DriverState.MISMATCH
+        assert live.driver_state == DriverState.MISMATCH
         driver.load()
         live.wait_for(uuid, 1)
 
@@ -101,14 +98,12 @@ def test_a_container_that_lost_its_devices_is_told_so(driver: FakeDriver, new_so
 def test_a_node_that_has_had_cards_starts_without_a_driver(driver: FakeDriver, new_source: New, tmp_path: Path) -> None:
     """What is expected is down, not absent; without a memory of it there is nothing to go on with."""
     uuid = driver.card(0)
-    state = NodeState(tmp_path / "node.json")
-    with living(tmp_path, new_source, state):
-        pass
+    state = state_after_a_run(tmp_path, new_source)
     driver.unload()
 
     with pytest.raises(SourceGoneError, match="by `gputab demo`"):
         new_source()
-    with living(tmp_path, new_source, NodeState(tmp_path / "node.json")) as live:
+    with living(tmp_path, new_source, state) as live:
         assert [device.uuid for device in live.source.inventory()] == [uuid]
         assert live.is_up(uuid) == 0
         driver.load()
@@ -127,8 +122,7 @@ def test_everything_is_let_go_of_within_a_second_and_taken_up_again(
         assert driver.opened().gpm_samples > 0
 
         began_s = CLOCK.monotonic_s()
-        live.desk.signal(quiesce=True)
-        wait_until(lambda: live.status.is_released)
+        live.quiesce()
         assert CLOCK.monotonic_s() - began_s < 5, "far more than the second it has on a machine at peace"
         assert driver.opened() == Open(inits=0, event_sets=0, system_event_sets=0, gpm_samples=0)
         calls = driver.calls("nvmlDeviceGetMemoryInfo_v2")
@@ -139,7 +133,7 @@ def test_everything_is_let_go_of_within_a_second_and_taken_up_again(
         assert [device.uuid for device in live.source.inventory()] == uuids
         assert driver.calls("nvmlDeviceGetMemoryInfo_v2") == calls, "nobody is asked"
 
-        live.desk.signal(quiesce=False)
+        live.resume()
         for uuid in uuids:
             live.wait_for(uuid, 1)
         assert driver.opened().inits == 1
@@ -151,9 +145,7 @@ def test_a_source_that_starts_quiesced_does_not_open_the_driver(
 ) -> None:
     """M4: a supervisor that starts the collector again must not take the cards up."""
     uuid = driver.card(0)
-    state = NodeState(tmp_path / "node.json")
-    with living(tmp_path, new_source, state):
-        pass
+    state = state_after_a_run(tmp_path, new_source)
     inits = driver.calls("nvmlInitWithFlags")
     (tmp_path / "quiesce-node-1").touch()
 
@@ -176,11 +168,17 @@ def test_a_card_that_hangs_is_named_as_what_keeps_the_driver(
         fault = driver.fault(0, "nvmlDeviceGetUUID", uuids[1], hang=True)
         live.look()
         wait_until(lambda: fault.waiting > 0)
-        live.desk.signal(quiesce=True)
-        wait_until(lambda: live.status.state is DriverState.QUIESCED)
-        wait_until(lambda: live.status.in_the_way == ("the inventory of card 1",))
-        assert not live.status.is_released
+        wait_until(lambda: _is_held_by(live, "the inventory of card 1"))
         assert live.is_up(uuids[0]) is FieldState.QUIESCED
         fault.take_back()
-        wait_until(lambda: live.status.is_released)
+        live.quiesce()
     assert driver.opened().inits == 0
+
+
+def _is_held_by(live: LiveSource, user: str) -> bool:
+    """Whether an operator who asks for the cards is told that this call, and no other, keeps them."""
+    try:
+        live.quiesce(patience_s=0)
+    except UnavailableError as error:
+        return f"a call still hangs ({user})" in str(error)
+    return False

@@ -11,11 +11,10 @@ from collector.nvml.values.counters import CardCounters
 from domain.samples import Basis, FieldState
 from domain.series import GPU_PCIE_RECEIVED, GPU_PCIE_TRANSMITTED, GPU_SM_ACTIVE
 from domain.units import GIB, MIB
+from tests.collector.nvml.mig_rig import H100, mig_card
 from tests.collector.nvml.value_rig import ValueRig, number, state_of
 from tests.collector.patience import now_s, wait_until
 from tests.fakes.nvml.driver import Can, FakeDriver
-
-H100 = "NVIDIA H100 80GB HBM3"
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_a_newer_driver_counts_them_itself(values: ValueRig, card: str, uuid: st
 
 
 def test_a_driver_that_does_not_tell_them_of_an_instance_says_so(values: ValueRig, card: str, uuid: str) -> None:
-    for metric in (20, 21):
+    for metric in (pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC, pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC):
         values.fake.fault(pynvml.NVML_ERROR_NOT_SUPPORTED, "nvmlGpmMetricsGet", card, entry=metric)
     values.fake.gpm(uuid, {2: 500})
     instance = values.instance(card, uuid, 9)
@@ -117,7 +116,7 @@ def test_a_source_tells_the_next_tenant_of_a_number_its_own_bytes(
     driver: FakeDriver, open_source: Callable[[], NvmlSource]
 ) -> None:
     """M2: also where the instance looks as the last one did."""
-    card = driver.card(0, H100, mig_mode=1, full_card_sms=132)
+    card = mig_card(driver)
     uuid = driver.create_instance(card, "1g.10gb")
     source = open_source()
 

@@ -9,12 +9,21 @@ from structlog.testing import capture_logs
 
 from collector.nvml.source import NvmlSource
 from domain.series import GPU_SM_ACTIVE, GPU_UP
+from tests.collector.nvml.mig_rig import mig_card, wait_until_measured
 from tests.collector.patience import now_s, wait_until
 from tests.fakes.nvml.driver import FakeDriver
 
 Open = Callable[[], NvmlSource]
 
-H100 = "NVIDIA H100 80GB HBM3"
+
+def _measured(driver: FakeDriver, open_source: Open) -> tuple[NvmlSource, str, str]:
+    """A source that has measured the one MIG instance of a card; the UUIDs of card and instance."""
+    card = mig_card(driver)
+    uuid = driver.create_instance(card, "1g.10gb")
+    driver.gpm(uuid, {2: 900})
+    source = open_source()
+    wait_until_measured(source, card)
+    return source, card, uuid
 
 
 def _generations(source: NvmlSource) -> list[int]:
@@ -25,11 +34,7 @@ def test_an_instance_that_a_look_finds_changed_before_a_read_does_is_another(
     driver: FakeDriver, open_source: Open
 ) -> None:
     """M2: the look of every 5 s may fall between the change and the next second, and all that it sees is alike."""
-    card = driver.card(0, H100, mig_mode=1, full_card_sms=132)
-    uuid = driver.create_instance(card, "1g.10gb")
-    driver.gpm(uuid, {2: 900})
-    source = open_source()
-    wait_until(lambda: source.read(card, now_s())[1].values.get(GPU_SM_ACTIVE) is not None)
+    source, card, uuid = _measured(driver, open_source)
 
     driver.destroy_instance(uuid)
     assert driver.create_instance(card, "1g.10gb") == uuid
@@ -43,11 +48,7 @@ def test_an_instance_of_a_card_that_was_away_is_another_whoever_saw_it_first(
     driver: FakeDriver, open_source: Open
 ) -> None:
     """M2: a look may find before any read that the card is gone, and that it is back."""
-    card = driver.card(0, H100, mig_mode=1, full_card_sms=132)
-    uuid = driver.create_instance(card, "1g.10gb")
-    driver.gpm(uuid, {2: 900})
-    source = open_source()
-    wait_until(lambda: source.read(card, now_s())[1].values.get(GPU_SM_ACTIVE) is not None)
+    source, card, _ = _measured(driver, open_source)
 
     driver.remove(card)
     assert _generations(source) == [1], "the card is as last seen"
@@ -60,7 +61,7 @@ def test_an_instance_of_a_card_that_was_away_is_another_whoever_saw_it_first(
 def test_what_a_look_has_counted_a_read_that_began_before_does_not_count_again(
     driver: FakeDriver, open_source: Open
 ) -> None:
-    card = driver.card(0, H100, mig_mode=1, full_card_sms=132)
+    card = mig_card(driver)
     uuid = driver.create_instance(card, "1g.10gb")
     source = open_source()
     source.read(card, now_s())
@@ -118,11 +119,11 @@ def test_a_card_of_which_garbage_is_told_is_as_it_was_or_is_left_out(
     driver: FakeDriver, open_source: Open, call: str
 ) -> None:
     """What an inventory says goes to the allocator, which would grant a card of 2^64 - 1 bytes."""
-    known = driver.card(0, H100, mig_mode=1, full_card_sms=132)
+    known = mig_card(driver)
     instances = [driver.create_instance(known, "1g.10gb")]
     source = open_source()
     (device,) = source.inventory()
-    unknown = driver.card(1, H100, mig_mode=1, full_card_sms=132)
+    unknown = mig_card(driver, 1)
     instances.append(driver.create_instance(unknown, "1g.10gb"))
     for uuid in (known, unknown, *instances):
         driver.fault(0, call, uuid, garbage=2**64 - 1)

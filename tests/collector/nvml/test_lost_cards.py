@@ -1,16 +1,17 @@
 """Cards are lost, come back, are taken out and put in, or hang, and cost the others nothing."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
 from structlog.testing import capture_logs
 
-from collector.node_state import NodeState
 from domain.errors import UnavailableError
 from domain.samples import FieldState
 from domain.series import GPU_BUSY, GPU_UP
-from tests.collector.nvml.life_rig import New, living
+from tests.collector.nvml.life_rig import LiveSource, New, living, state_after_a_run
 from tests.collector.patience import wait_until
 from tests.fakes.nvml.driver import FakeDriver
 
@@ -41,10 +42,9 @@ def test_a_card_that_was_lost_while_no_collector_ran_is_expected(
 ) -> None:
     """L7: what is there is held against what the node has had, in every second."""
     uuids = [driver.card(index) for index in range(3)]
-    with living(tmp_path, new_source, NodeState(tmp_path / "node.json")):
-        pass
+    state = state_after_a_run(tmp_path, new_source)
     driver.lose(uuids[2])
-    with living(tmp_path, new_source, NodeState(tmp_path / "node.json")) as live:
+    with living(tmp_path, new_source, state) as live:
         assert [live.is_up(uuid) for uuid in uuids] == [1, 1, 0]
         assert len(live.source.inventory()) == 3
         driver.find(uuids[2])
@@ -115,6 +115,12 @@ def test_a_card_that_hangs_where_it_is_looked_at_keeps_no_other_from_being_found
         fault.take_back()
 
 
+def _assert_waited_for(live: LiveSource, uuid: str, logs: Sequence[Mapping[str, Any]]) -> None:
+    """The look goes on still, for this card: it has no values yet, and is not taken for what it was."""
+    assert "card_as_last_seen" not in [log["event"] for log in logs]
+    assert live.is_up(uuid) is FieldState.NOT_READY
+
+
 @pytest.mark.parametrize("call", ["nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPersistenceMode"])
 def test_a_card_that_hangs_after_the_driver_was_loaded_again_keeps_no_other_waiting(
     driver: FakeDriver, new_source: New, tmp_path: Path, call: str
@@ -130,8 +136,7 @@ def test_a_card_that_hangs_after_the_driver_was_loaded_again_keeps_no_other_wait
         for uuid in uuids[:5] + uuids[6:]:
             live.wait_for(uuid, 1)
         assert fault.waiting == 1
-        assert "card_as_last_seen" not in [log["event"] for log in logs], "it is not given up yet"
-        assert live.is_up(uuids[5]) is FieldState.NOT_READY
+        _assert_waited_for(live, uuids[5], logs)
         fault.take_back()
         live.wait_for(uuids[5], 1)
 
@@ -141,14 +146,12 @@ def test_a_card_that_hangs_keeps_a_collector_that_knows_its_cards_from_nothing_a
 ) -> None:
     """L4: as where it becomes a new process."""
     uuids = [driver.card(index) for index in range(8)]
-    with living(tmp_path, new_source, NodeState(tmp_path / "node.json")):
-        pass
+    state = state_after_a_run(tmp_path, new_source)
     fault = driver.fault(0, "nvmlDeviceGetName", uuids[0], hang=True)
-    with capture_logs() as logs, living(tmp_path, new_source, NodeState(tmp_path / "node.json")) as live:
+    with capture_logs() as logs, living(tmp_path, new_source, state) as live:
         for uuid in uuids[1:]:
             live.wait_for(uuid, 1)
-        assert "card_as_last_seen" not in [log["event"] for log in logs], "it is not given up yet"
-        assert live.is_up(uuids[0]) is FieldState.NOT_READY
+        _assert_waited_for(live, uuids[0], logs)
         fault.take_back()
         live.wait_for(uuids[0], 1)
 

@@ -27,7 +27,7 @@ def test_a_collector_that_cannot_open_the_driver_again_says_why_and_goes_on(
             driver.load()
             failed = driver.calls("nvmlInitWithFlags")
             wait_until(lambda: driver.calls("nvmlInitWithFlags") >= failed + 2)
-        assert live.status.state is DriverState.GONE
+        assert live.driver_state == DriverState.GONE
         assert live.is_up(uuid) == 0
         said = [log["reason"] for log in logs if log["event"] == "driver_not_opened" and "container" in log["reason"]]
         assert len(said) == 1, logs

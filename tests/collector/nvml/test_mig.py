@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pynvml
 import pytest
 
+from collector.nvml.compute_instances import ComputeInstances
 from collector.nvml.source import NvmlSource
 from domain.errors import UnavailableError
 from domain.inventory import MigInstance
-from domain.samples import UNATTRIBUTED, OwnerUse
+from domain.samples import UNATTRIBUTED, FieldState, OwnerUse
 from domain.series import (
     GPU_BUSY,
     GPU_MEMORY_RESERVED,
@@ -18,6 +19,7 @@ from domain.series import (
     GPU_UP,
 )
 from domain.units import MIB
+from tests.collector.nvml.value_rig import ValueRig
 from tests.fakes.nvml.driver import FakeDriver
 
 SECOND_S = 1_700_000_000
@@ -124,3 +126,35 @@ def test_an_a30_counts_its_sms_by_its_four_slice_profile(driver: FakeDriver, ope
     )
 
     assert open_source().inventory()[0].sm_count == 56
+
+
+def test_sms_that_no_card_has_are_garbage_for_as_long_as_they_are_told(values: ValueRig) -> None:
+    """R1: by them one of two tenants would have used all that both did."""
+    card = _mig_card(values.fake)
+    shared = {"gi_id": 2, "start": 0}
+    values.fake.instance(0, 0, "1c.3g.40gb", sms=16, **shared)
+    sick = values.fake.instance(0, 1, "2c.3g.40gb", sms=32, **shared)
+    values.fake.instance(0, 2, "1g.10gb", gi_id=9, start=4, sms=16)
+    instances = ComputeInstances(values.nvml, values.handle(card))
+    fault = values.fake.fault(0, "nvmlDeviceGetAttributes_v2", sick, garbage=2**64 - 1)
+
+    assert instances.sms(2, {0, 1}) is FieldState.GARBAGE
+    assert instances.sms(9, {0}) == {0: 16}
+    fault.take_back()
+    assert instances.sms(2, {0, 1}) == {0: 16, 1: 32}
+
+
+def test_an_instance_with_sms_that_no_card_has_is_refused_with_their_number(
+    driver: FakeDriver, new_source: New
+) -> None:
+    """R1: whichever of its compute instances says so."""
+    _mig_card(driver)
+    shared = {"gi_id": 2, "start": 0}
+    driver.instance(0, 0, "1c.3g.40gb", sms=16, **shared)
+    driver.instance(0, 1, "2c.3g.40gb", sms=2**32 - 1, **shared)
+    source = new_source()
+
+    with pytest.raises(
+        UnavailableError, match=r"cannot believe that the MIG instance .* and 4294967295 SMs; see dmesg"
+    ):
+        source.inventory()

@@ -13,14 +13,9 @@ from domain.samples import UNATTRIBUTED, DeviceReading, FieldState
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_SM_ACTIVE
 from domain.units import MIB
 from tests.collector.nvml.life_rig import LiveSource, New, living
+from tests.collector.nvml.mig_rig import H100, mig_card, wait_until_measured
 from tests.collector.patience import CLOCK, now_s, wait_until
 from tests.fakes.nvml.driver import FakeDriver
-
-H100 = "NVIDIA H100 80GB HBM3"
-
-
-def _mig_card(driver: FakeDriver, index: int = 0) -> str:
-    return driver.card(index, H100, mig_mode=1, full_card_sms=132)
 
 
 def _read(live: LiveSource, card: str) -> set[str | None]:
@@ -43,13 +38,13 @@ def test_a_number_that_is_given_out_again_is_another_instance(
     driver: FakeDriver, new_source: New, tmp_path: Path
 ) -> None:
     """M2: the same number, profile and UUID, for another tenant, between two seconds."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     uuid = driver.create_instance(card, "1g.10gb")
     with living(tmp_path, new_source) as live:
         wait_until(lambda: _read(live, card) == {None, uuid})
         (before,) = _instances(live, card).values()
         driver.gpm(uuid, {2: 900})
-        wait_until(lambda: live.source.read(card, now_s())[1].values.get(GPU_SM_ACTIVE) is not None)
+        wait_until_measured(live.source, card)
 
         driver.destroy_instance(uuid)
         assert driver.create_instance(card, "1g.10gb") == uuid
@@ -63,7 +58,7 @@ def test_a_number_that_is_given_out_again_is_another_instance(
 
 def test_no_value_spans_two_tenants_of_a_number(driver: FakeDriver, new_source: New, tmp_path: Path) -> None:
     """M2: the window of what is measured between two seconds begins anew."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     uuid = driver.create_instance(card, "1g.10gb")
     driver.gpm(uuid, {2: 900})
     with living(tmp_path, new_source) as live:
@@ -90,7 +85,7 @@ def test_an_instance_that_was_away_is_another_when_it_is_back(
     driver: FakeDriver, new_source: New, tmp_path: Path
 ) -> None:
     """M2: also over a restart of the collector, which remembers what it has counted."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     uuid = driver.create_instance(card, "2g.20gb")
     path = tmp_path / "node.json"
     with living(tmp_path, new_source, NodeState(path)) as live:
@@ -107,13 +102,12 @@ def test_an_instance_that_was_away_is_another_when_it_is_back(
 
 def test_what_was_not_watched_is_not_taken_for_the_same(driver: FakeDriver, new_source: New, tmp_path: Path) -> None:
     """M4: whoever asks for the cards to be let go of does so to change them."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     uuid = driver.create_instance(card, "1g.10gb")
     with living(tmp_path, new_source) as live:
         wait_until(lambda: _read(live, card) == {None, uuid})
-        live.desk.signal(quiesce=True)
-        wait_until(lambda: live.status.is_released)
-        live.desk.signal(quiesce=False)
+        live.quiesce()
+        live.resume()
         wait_until(lambda: [each.generation for each in _instances(live, card).values()] == [2])
 
 
@@ -121,7 +115,7 @@ def test_a_new_instance_is_read_in_the_second_after_it_was_made(
     driver: FakeDriver, new_source: New, tmp_path: Path
 ) -> None:
     """By a cheap look in each second, not by the inventory of every 5 s; behind holes of the driver's list, too."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     first = driver.instance(0, 3, "1g.10gb", gi_id=7)
     with living(tmp_path, new_source) as live:
         wait_until(lambda: _read(live, card) == {None, first})
@@ -134,11 +128,11 @@ def test_what_is_measured_of_an_instance_goes_on_while_another_is_made_beside_it
     driver: FakeDriver, new_source: New, tmp_path: Path
 ) -> None:
     """M3: the tenant who stays has a value in every second."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     stays = driver.create_instance(card, "1g.10gb")
     driver.gpm(stays, {2: 900})
     with living(tmp_path, new_source) as live:
-        wait_until(lambda: live.source.read(card, now_s())[1].values.get(GPU_SM_ACTIVE) is not None)
+        wait_until_measured(live.source, card)
         new = driver.create_instance(card, "3g.40gb")
         assert _read(live, card) == {None, stays}
         wait_until(lambda: new in {each.uuid for each in _instances(live, card).values()})
@@ -154,7 +148,7 @@ def test_a_card_that_is_being_changed_costs_the_others_nothing(
     driver: FakeDriver, new_source: New, tmp_path: Path, code: int
 ) -> None:
     """M3: its handles are dropped, nothing ends, and what comes of it is found."""
-    cards = [_mig_card(driver, index) for index in range(2)]
+    cards = [mig_card(driver, index) for index in range(2)]
     old = [driver.create_instance(card, "3g.40gb") for card in cards]
     with living(tmp_path, new_source) as live:
         for card, instance in zip(cards, old, strict=True):
@@ -194,7 +188,7 @@ def test_an_instance_that_does_not_answer_is_not_taken_for_idle(
     driver: FakeDriver, new_source: New, tmp_path: Path
 ) -> None:
     """M1: the card is as busy as its instances, those that are mute included."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     uuids = [driver.create_instance(card, "3g.40gb") for _ in range(2)]
     for uuid in uuids:
         driver.gpm(uuid, {1: 800})
@@ -232,7 +226,7 @@ def test_both_forms_of_an_instances_uuid_are_taken_as_they_are(
     driver: FakeDriver, new_source: New, tmp_path: Path
 ) -> None:
     """M7, M8: drivers of 450 wrote `MIG-GPU-<uuid>/<gi>/<ci>`; numbers are asked for, never read out of it."""
-    card = _mig_card(driver)
+    card = mig_card(driver)
     old = driver.instance(0, 0, "1g.10gb", gi_id=7, uuid=f"MIG-{card}/7/0", used=5 * MIB)
     new = driver.instance(0, 1, "1g.10gb", gi_id=8, start=1, used=6 * MIB)
     with living(tmp_path, new_source) as live:

@@ -83,6 +83,39 @@ class TestCompute:
         assert reading.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
         assert OWNER_COMPUTE not in reading.bases
 
+    def test_the_server_of_mps_does_not_count_where_no_process_is_sampled(
+        self, driver: FakeDriver, proc: ProcTree, own: Own
+    ) -> None:
+        """It works for its clients: beside one tenant's all that was computed is that tenant's."""
+        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
+        driver.deny(uuid, Can.PROCESS_UTILIZATION)
+        _run_mps(driver, proc, uuid)
+        driver.end_process(uuid, 102)
+        card = own(uuid)
+
+        reading = card.read()
+
+        assert compute_of(reading) == {"alloc:a": 0.9, UNATTRIBUTED: 0.0}
+        assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "sole_owner")
+        assert memory_of(reading) == {"alloc:a": GIB, UNATTRIBUTED: 3 * GIB}
+        assert card.owners.unproved == 0
+
+        driver.end_process(uuid, 101)
+        assert compute_of(card.read()) == {UNATTRIBUTED: 0.9}, "whose it was is not known"
+
+    def test_who_is_called_like_a_server_of_mps_counts(self, driver: FakeDriver, proc: ProcTree, own: Own) -> None:
+        """By its process' name and by a unit of its own manager, which a tenant may both choose."""
+        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
+        driver.deny(uuid, Can.PROCESS_UTILIZATION)
+        run_process(driver, proc, uuid, 101, "/system.slice/gputab-a.scope")
+        user = "/user.slice/user-1000.slice/user@1000.service/app.slice/nvidia-mps.service"
+        proc.process(100, user, name="nvidia-cuda-mps")
+        driver.process(uuid, 100, 32 * MIB)
+        card = own(uuid)
+
+        assert card.read().missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
+        assert card.owners.unproved == 1
+
     def test_samples_that_add_up_to_more_than_the_card_was_busy_are_parts_of_it(
         self, driver: FakeDriver, proc: ProcTree, own: Own
     ) -> None:

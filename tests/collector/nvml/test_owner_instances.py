@@ -7,7 +7,7 @@ import pytest
 
 from domain.samples import UNATTRIBUTED, Basis, FieldState
 from domain.series import GPU_GR_ACTIVE, OWNER_COMPUTE
-from domain.units import GIB
+from domain.units import GIB, MIB
 from tests.collector.nvml.owned_card import Own, OwnedCard, compute_of, memory_of, run_process
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.processes import ProcTree
@@ -69,6 +69,35 @@ class TestInstances:
         driver.end_process(small, 101)
         _, instance = owned.readings()
         assert instance.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}, "two owners in one compute instance"
+
+    def test_a_server_of_mps_takes_nothing_from_its_clients(
+        self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
+    ) -> None:
+        """Nothing is sampled of an instance's processes; one of which nothing is proved may have computed."""
+        instance = driver.instance(0, 0, "1g.10gb", gi_id=7, start=0, used=4 * GIB)
+        run_process(driver, proc, instance, 100, "/system.slice/nvidia-mps.service", 32 * MIB)
+        run_process(driver, proc, instance, 101, "/system.slice/gputab-a.scope")
+        owned = own(card, instance)
+        owned.gr_active = {instance: 0.5}
+
+        _, reading = owned.readings()
+        assert compute_of(reading, GPU_GR_ACTIVE) == {"alloc:a": 0.5, UNATTRIBUTED: 0.0}
+        assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "sole_owner")
+
+        run_process(driver, proc, instance, 102, "/user.slice/user-1000.slice/session-3.scope")
+        assert owned.readings()[1].missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
+
+    def test_a_server_of_mps_has_no_part_of_the_sms(
+        self, driver: FakeDriver, proc: ProcTree, parted: tuple[OwnedCard, str, str]
+    ) -> None:
+        """M6: beside a client it makes no second owner, and a compute instance that it alone is on is idle."""
+        owned, small, _ = parted
+        for each in (small, driver.instance(0, 2, "1c.3g.40gb", gi_id=2, start=0, used=8 * GIB, sms=16)):
+            run_process(driver, proc, each, 100, "/system.slice/nvidia-mps.service", 32 * MIB)
+
+        _, reading = owned.readings()
+        assert compute_of(reading, GPU_GR_ACTIVE) == {"alloc:a": 0.3, "alloc:b": 0.6, UNATTRIBUTED: 0.0}
+        assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "sm_share")
 
     def test_compute_instances_that_are_made_anew_are_looked_up_anew(
         self, driver: FakeDriver, parted: tuple[OwnedCard, str, str]

@@ -29,6 +29,7 @@ from domain.series import (
     GPU_UP,
 )
 from domain.units import MIB
+from tests.collector.nvml.mig_rig import mig_card
 from tests.collector.patience import wait_until
 from tests.fakes.nvml.driver import FakeDriver
 
@@ -97,13 +98,15 @@ def test_a_value_no_card_can_have_is_refused_further_on(driver: FakeDriver, open
 
 def test_a_ratio_that_was_taken_as_1_is_counted_for_all_to_see(driver: FakeDriver, open_source: Open) -> None:
     """R4: of a MIG instance, on its card."""
-    card = driver.card(0, "NVIDIA H100 80GB HBM3", mig_mode=1, full_card_sms=132)
+    card = mig_card(driver)
     driver.gpm(driver.create_instance(card, "1g.10gb"), {2: 1_020})
     source = open_source()
     wait_until(lambda: source.read(card, SECOND_S)[1].values[GPU_SM_ACTIVE] == 1)
 
     told = [value for value in source.values() if value.series is COLLECTOR_CAPPED_RATIOS]
-    assert told == [OwnValue(COLLECTOR_CAPPED_RATIOS, 1, {"gpu_uuid": card, "field": GPU_SM_ACTIVE.name})]
+    assert told == [
+        OwnValue(COLLECTOR_CAPPED_RATIOS, 1, {"gpu_uuid": card, "field": GPU_SM_ACTIVE.name, "source": "nvml"})
+    ]
 
 
 def test_a_lost_card_says_so_and_nothing_more_while_the_others_are_read(driver: FakeDriver, open_source: Open) -> None:

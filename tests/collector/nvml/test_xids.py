@@ -27,6 +27,10 @@ def _counts(live: LiveSource, uuid: str) -> dict[str, int | float]:
     return dict(live.card(uuid).parts.get(GPU_XID_EVENTS, {}))
 
 
+def _wait_for_counts(live: LiveSource, uuid: str, counts: dict[str, int]) -> None:
+    wait_until(lambda: _counts(live, uuid) == counts)
+
+
 def _write(live: LiveSource, text: str) -> None:
     """A record as /dev/kmsg has it."""
     with live.kernel_log.open("a") as log:
@@ -46,7 +50,7 @@ def test_the_same_xid_twice_is_two_events(driver: FakeDriver, new_source: New, t
         driver.event(uuids[1], XID, 31)
         driver.event(uuids[1], XID, 31)
         driver.event(uuids[1], XID, 79)
-        wait_until(lambda: _counts(live, uuids[1]) == {"31": 2, "79": 1})
+        _wait_for_counts(live, uuids[1], {"31": 2, "79": 1})
         assert _counts(live, uuids[0]) == {}
         assert live.card(uuids[1]).parts[GPU_XID_EVENTS] is live.card(uuids[1]).parts[GPU_XID_EVENTS]
 
@@ -60,15 +64,40 @@ def test_counts_go_on_over_a_restart_and_count_nothing_again(
     with living(tmp_path, new_source, NodeState(path)) as live:
         _listening(driver)
         driver.event(uuid, XID, 31)
-        wait_until(lambda: _counts(live, uuid) == {"31": 1})
+        _wait_for_counts(live, uuid, {"31": 1})
         _write(live, "NVRM: Xid (PCI:0000:65:00): 13, pid=1, name=a, Graphics Exception")
-        wait_until(lambda: _counts(live, uuid) == {"13": 1, "31": 1})
+        _wait_for_counts(live, uuid, {"13": 1, "31": 1})
     waits = driver.calls("nvmlEventSetWait_v2")
     with living(tmp_path, new_source, NodeState(path)) as live:
         wait_until(lambda: driver.calls("nvmlEventSetWait_v2") > waits + 1)
         assert _counts(live, uuid) == {"13": 1, "31": 1}
         _write(live, "NVRM: Xid (PCI:0000:65:00): 13, pid=1, name=a, Graphics Exception")
-        wait_until(lambda: _counts(live, uuid) == {"13": 2, "31": 1})
+        _wait_for_counts(live, uuid, {"13": 2, "31": 1})
+
+
+def test_what_the_kernel_told_while_no_collector_ran_is_counted_by_the_next(
+    driver: FakeDriver, new_source: New, tmp_path: Path
+) -> None:
+    """R10, R11: once, and where the machine was off meanwhile on the card that is in the slot now."""
+    old, path = driver.card(0, uuid="GPU-f"), tmp_path / "node.json"
+    with living(tmp_path, new_source, NodeState(path, "boot-1")) as live:
+        live.wait_for(old, 1)
+        _write(live, "NVRM: Xid (PCI:0000:65:00): 13, pid=1, name=a, Graphics Exception")
+        _wait_for_counts(live, old, {"13": 1})
+    _write(live, "NVRM: Xid (PCI:0000:65:00): 79, pid=1, name=a, GPU has fallen off the bus.")
+    with living(tmp_path, new_source, NodeState(path, "boot-1")) as live:
+        _wait_for_counts(live, old, {"13": 1, "79": 1})
+    with living(tmp_path, new_source, NodeState(path, "boot-1")) as live:
+        _write(live, "NVRM: Xid (PCI:0000:65:00): 45, pid=1, name=a, Ch 00000008")
+        _wait_for_counts(live, old, {"13": 1, "45": 1, "79": 1})
+    driver.remove(old)
+    new = driver.card(1, uuid="GPU-0", bus_id="00000000:65:00.0")
+    live.kernel_log.write_text("")
+    _write(live, "NVRM: Xid (PCI:0000:65:00): 31, pid=7, MMU Fault")
+    with living(tmp_path, new_source, NodeState(path, "boot-2")) as live:
+        wait_until(lambda: new in {device.uuid for device in live.source.inventory()})
+        _wait_for_counts(live, new, {"31": 1})
+        assert _counts(live, old) == {"13": 1, "45": 1, "79": 1}
 
 
 def test_an_event_that_only_the_kernel_tells_of_is_its_cards_even_when_that_is_lost(
@@ -80,7 +109,7 @@ def test_an_event_that_only_the_kernel_tells_of_is_its_cards_even_when_that_is_l
         live.wait_for(uuids[1], 1)
         driver.lose(uuids[1])
         _write(live, "NVRM: Xid (PCI:0000:ae:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
-        wait_until(lambda: _counts(live, uuids[1]) == {"79": 1})
+        _wait_for_counts(live, uuids[1], {"79": 1})
         assert live.card(uuids[1]).values == {GPU_UP: 0}
         (said,) = [log for log in logs if log["event"] == "xid"]
         assert (said["gpu_uuid"], said["xid"], said["told_by"]) == (uuids[1], 79, "kernel_log")
@@ -150,13 +179,13 @@ def test_an_event_says_its_instance_and_comes_while_nothing_is_read(
         _listening(driver)
         driver.event(uuid, XID, 43, gi_id=3, ci_id=0)
         _write(live, "NVRM: Xid (PCI:0000:65:00 GPU-I:05 GPU-CI:01): 45, pid=7, Ch 00000008")
-        wait_until(lambda: _counts(live, uuid) == {"43": 1, "45": 1})
+        _wait_for_counts(live, uuid, {"43": 1, "45": 1})
         where = {log["xid"]: (log["gi_id"], log["ci_id"]) for log in logs if log["event"] == "xid"}
         assert where == {43: (3, 0), 45: (5, 1)}
         live.desk.signal(quiesce=True)
         live.wait_for(uuid, FieldState.QUIESCED)
         _write(live, "NVRM: Xid (PCI:0000:65:00): 79, GPU has fallen off the bus.")
-        wait_until(lambda: _counts(live, uuid) == {"43": 1, "45": 1, "79": 1})
+        _wait_for_counts(live, uuid, {"43": 1, "45": 1, "79": 1})
 
 
 def test_an_event_of_a_card_that_nobody_knows_is_said_and_not_counted(
@@ -183,7 +212,7 @@ def test_a_driver_without_events_leaves_them_to_the_kernel_and_it_is_said_once(
     with capture_logs() as logs, living(tmp_path, new_source) as live:
         wait_until(lambda: any(log["event"] == "xid_events_untold" for log in logs))
         _write(live, "NVRM: Xid (PCI:0000:65:00): 31, pid=7, MMU Fault")
-        wait_until(lambda: _counts(live, uuid) == {"31": 1})
+        _wait_for_counts(live, uuid, {"31": 1})
         CLOCK.sleep_s(1.5)
     assert [log["event"] for log in logs].count("xid_events_untold") == 1
 
@@ -210,5 +239,5 @@ def test_a_card_that_is_lost_does_not_make_the_others_deaf(driver: FakeDriver, n
         wait_until(lambda: driver.calls("nvmlEventSetCreate") > sets)
         wait_until(lambda: driver.calls("nvmlDeviceRegisterEvents") >= 3)
         driver.event(uuids[1], XID, 31)
-        wait_until(lambda: _counts(live, uuids[1]) == {"31": 1})
+        _wait_for_counts(live, uuids[1], {"31": 1})
         assert driver.opened().event_sets == 1

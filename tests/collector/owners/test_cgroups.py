@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from collector.owners.cgroups import read_cgroup
 from collector.owners.proofs import owner_of
 from collector.owners.records import OwnerRecords
+from domain.samples import UNATTRIBUTED
 
 CONTAINER, OTHER = "0123456789abcdef" * 4, "fedcba9876543210" * 4
 POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
@@ -63,8 +64,10 @@ def test_what_root_has_named_is_proof(path: str, owner: str) -> None:
         "/system.slice/containerd.service",
         "/system.slice/k3s.service",
         "/system.slice/rke2-agent.service",
-        "/system.slice/nvidia-mps.service",
-        "/system.slice/nvidia-cuda-mps-control.service",
+        # A tenant's own servers of MPS may be called as the operator's are.
+        "/user.slice/user-1000.slice/user@1000.service/app.slice/nvidia-mps.service",
+        f"/system.slice/docker-{CONTAINER}.scope/nvidia-mps.service",
+        "/nvidia-mps.scope",
         "/init.scope",
         "/",
     ],
@@ -97,6 +100,19 @@ def test_a_name_with_the_end_of_a_line_in_it_is_one_name(place: str, name: str, 
 def test_a_service_that_may_divide_its_cgroup_stays_itself(below: str) -> None:
     """`Delegate=yes` lets a unit's user make any group in it."""
     assert _owner(f"/system.slice/tenant-a.service/{below}") == "unit:tenant-a.service"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/system.slice/nvidia-mps.service",
+        "/system.slice/nvidia-cuda-mps-control.service/server",
+        "/nvidia-mps@0.service",
+    ],
+)
+def test_a_service_of_root_that_runs_mps_is_proved_to_be_nobodys(path: str) -> None:
+    """Which is more than that nothing is proved of it."""
+    assert _owner(path) == UNATTRIBUTED
 
 
 def test_a_unit_is_believed_where_no_hierarchy_leads_elsewhere() -> None:

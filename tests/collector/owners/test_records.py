@@ -7,7 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from collector.owners.proofs import owner_of
-from collector.owners.records import NESTED, OwnerRecords
+from collector.owners.records import MPS_SERVER, NESTED, OwnerRecords
+from domain.samples import UNATTRIBUTED
 
 NODE, INNER, VICTIM = "0123456789abcdef" * 4, "fedcba9876543210" * 4, "aa55" * 16
 POD = "1a2b3c4d-1111-2222-3333-444455556666"
@@ -37,7 +38,10 @@ def _owner(folder: Path, path: str) -> str | None:
 
 @pytest.mark.parametrize(
     "owner",
-    ["alloc:al_1f", "alloc:team-a/7", f"pod:{POD}", "pod:" + "e4" * 16, "slurm:17", "unit:serve@a.service", NESTED],
+    [
+        *("alloc:al_1f", "alloc:team-a/7", f"pod:{POD}", "pod:" + "e4" * 16, "slurm:17", "unit:serve@a.service"),
+        *(NESTED, MPS_SERVER),
+    ],
 )
 def test_a_record_is_one_line(folder: Path, owner: str) -> None:
     _record(folder, NODE, f"{owner}\n")
@@ -156,6 +160,15 @@ def test_a_tenant_cannot_take_the_name_of_a_recorded_container(folder: Path, pat
     _record(folder, VICTIM, "alloc:victim\n")
 
     assert _owner(folder, path) is None
+
+
+def test_a_container_that_is_recorded_to_run_mps_is_proved_to_be_nobodys(folder: Path) -> None:
+    """As the daemon set of a device plug-in, whose pod would own its servers."""
+    _record(folder, INNER, "mps\n")
+
+    assert _owner(folder, f"/kubepods.slice/{POD_SLICE}/cri-containerd-{INNER}.scope") == UNATTRIBUTED
+    assert _owner(folder, f"/system.slice/docker-{INNER}.scope/system.slice/gputab-victim.scope") == UNATTRIBUTED
+    assert _owner(folder, f"/system.slice/docker-{NODE}.scope/docker/{INNER}") is None
 
 
 class TestNested:

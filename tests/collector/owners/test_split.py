@@ -123,3 +123,14 @@ def test_a_device_is_one_owners_where_all_its_processes_are() -> None:
     assert sole_owner(claims, dict.fromkeys((1, 2), "alloc:a")) == "alloc:a"
     assert sole_owner(claims, {1: "alloc:a"}) is None
     assert sole_owner(claims, {}) == sole_owner([], {}) == UNATTRIBUTED
+
+
+def test_a_process_that_is_proved_to_be_nobodys_takes_nothing_from_who_computes() -> None:
+    """One that is proved to be nobody's is no user; one of which nothing is proved may be anybody's."""
+    claims, sms = [Claim(1, 0, 0), Claim(2, 0, 1), Claim(9, 0, 0), Claim(9, 0, 2)], {0: 16, 1: 32, 2: 16}
+    owners = {1: "alloc:a", 2: "alloc:b", 9: UNATTRIBUTED}
+
+    assert sole_owner([claims[0], claims[2]], owners) == "alloc:a"
+    assert sole_owner([claims[0], claims[2]], {1: "alloc:a"}) is None
+    assert sole_owner([claims[2]], owners) == UNATTRIBUTED
+    assert split_by_sms(0.9, claims, owners, sms) == pytest.approx({"alloc:a": 0.3, "alloc:b": 0.6, UNATTRIBUTED: 0})
