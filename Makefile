@@ -41,8 +41,10 @@ fix: $(READY) ## Format, and mend what lint can mend
 	$(BIN)/ruff format .
 
 rules: $(READY) ## Write the alert rules and routes that are committed
-	@mkdir -p build && $(BIN)/gputab alerts rules > build/rules.yaml && $(BIN)/gputab alerts routes > build/routes.yaml
-	@mv build/rules.yaml alerts/rules/vram-watermarks.yaml && mv build/routes.yaml alerts/alertmanager.yaml
+	@mkdir -p build && $(BIN)/gputab alerts rules > build/rules.yaml
+	@$(BIN)/gputab alerts card-rules > build/card-rules.yaml && $(BIN)/gputab alerts routes > build/routes.yaml
+	@mv build/rules.yaml alerts/rules/vram-watermarks.yaml && mv build/card-rules.yaml alerts/rules/card-health.yaml
+	@mv build/routes.yaml alerts/alertmanager.yaml
 
 dashboards: $(READY) ## Write the Grafana dashboards to dashboards/json/
 	@$(BIN)/python -m dashboards

@@ -8,7 +8,7 @@ from alerts.card_templates import REMEMBERED
 from domain.series import DEVICE, GPU_INFO, MIG_INFO
 
 # The minute, and what a reading may be late.
-_TOLD = "90s"
+TOLD = "90s"
 
 
 def destroyed_instances(selector: str = "") -> str:
@@ -17,6 +17,6 @@ def destroyed_instances(selector: str = "") -> str:
     `selector` is what stands between braces. Within 90 s of its end an instance is not among them.
     """
     known = f"max by ({', '.join(DEVICE)}) (last_over_time({MIG_INFO.name}{{{selector}}}[{REMEMBERED}]))"
-    still = f"last_over_time({MIG_INFO.name}{{{selector}}}[{_TOLD}])"
-    card = f"last_over_time({GPU_INFO.name}{{{selector}}}[{_TOLD}])"
+    still = f"last_over_time({MIG_INFO.name}{{{selector}}}[{TOLD}])"
+    card = f"last_over_time({GPU_INFO.name}{{{selector}}}[{TOLD}])"
     return f"({known} unless on ({', '.join(DEVICE)}) {still} and on (node, gpu_uuid) {card})"

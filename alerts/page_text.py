@@ -6,10 +6,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from alerts.card_rules import CARD_RULES
 from alerts.pager import Page
 from alerts.verdicts import Verdict
 
 _COLOURS = {"critical": "red", "high": "dark_orange3", "warning": "yellow", "info": "yellow"}
+_COLOURS |= {rule.level: _COLOURS[rule.severity] for rule in CARD_RULES.values()}
+# What was so when the alert fired; of what has ended the note says how it is now.
+_PASSING = ("used", "answered", "heard")
 _LINE_MAX = 500
 _LINES_MAX = 40
 
@@ -58,8 +62,7 @@ def _rows(page: Page) -> list[tuple[str, str]]:
     lines = page.annotations.get("description", "").splitlines()
     for line in [*lines[:_LINES_MAX], "..."] if len(lines) > _LINES_MAX else lines:
         name, mark, value = line.partition(": ")
-        if page.now.verdict is Verdict.RESOLVED and name == "used":
-            # It was so when the alert fired; the note says how it is now.
+        if page.now.verdict is Verdict.RESOLVED and name in _PASSING:
             continue
         rows.append((plain(name), value) if mark else ("", line))
     if page.note:

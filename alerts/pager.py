@@ -1,12 +1,13 @@
 """Turns notifications into pages, knows what on-call was told already, and follows up what is in doubt."""
 
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from alerts import verdicts
+from alerts.card_rules import CARD_RULES
 from alerts.notification import Alert
 from alerts.readings import CardKey, Readings
 from alerts.verdicts import Finding, Standing, Verdict
@@ -26,7 +27,7 @@ class Page:
     """One page: where its subject stands now, and where it stood by the page `before` (None: there was none).
 
     `annotations` are the words of the rule; `note` is a line of what was found out beside them, or ''. `card` is None
-    where the rule is somebody else's.
+    where the rule is somebody else's, and has no UUID where it is about a node.
     """
 
     now: Standing
@@ -52,12 +53,20 @@ class _Doubt(NamedTuple):
     resolved: Sequence[Alert]
 
 
-# A card, or an alert that is none of ours, by all its labels.
-_Subject = CardKey | tuple[tuple[str, str], ...]
+class _Ours(NamedTuple):
+    # '' is about how full the card is, else a name of CARD_RULES.
+    rule: str
+    card: CardKey
+
+
+# What a page is about; an alert that is none of ours is known by all its labels.
+_Subject = _Ours | tuple[tuple[str, str], ...]
 
 
 class Pager:
-    """Shows a page for each card of a notification, and for each change of a card that is in doubt.
+    """Shows a page for each subject of a notification, and for each change of one that is in doubt.
+
+    A subject is how full a card is, with all alerts about that, or any other alert.
 
     Safe to call from several threads. A page counts as told when `show` has returned; where that raises, so does the
     call, and the same notification tells it again.
@@ -68,90 +77,106 @@ class Pager:
         self._readings = readings
         self._clock = clock
         self._told: dict[_Subject, _Told] = {}
-        self._doubts: dict[CardKey, _Doubt] = {}
+        # Those told as resolved, the oldest first.
+        self._ended: OrderedDict[_Subject, None] = OrderedDict()
+        self._doubts: dict[_Ours, _Doubt] = {}
         self._lock = threading.Lock()
 
     def take(self, alerts: Iterable[Alert]) -> None:
-        """Tell what a notification says. It has all alerts of each of its cards, firing and resolved."""
-        cards: dict[CardKey, list[Alert]] = defaultdict(list)
+        """Tell what a notification says. It has all alerts of each of its subjects, firing and resolved."""
+        ours: dict[_Ours, list[Alert]] = defaultdict(list)
         strangers: list[Alert] = []
         for alert in alerts:
-            if verdicts.is_ours(alert):
-                cards[CardKey(*(alert.labels.get(label, "") for label in DEVICE))].append(alert)
-            else:
+            rule = verdicts.rule_of(alert)
+            if rule is None:
                 strangers.append(alert)
+            else:
+                ours[_Ours(rule, CardKey(*(alert.labels.get(label, "") for label in DEVICE)))].append(alert)
         with self._lock:
             for stranger in strangers:
                 self._tell(tuple(sorted(stranger.labels.items())), verdicts.of_stranger(stranger))
-            ended: dict[CardKey, Sequence[Alert]] = {}
-            for card, group in cards.items():
+            ended: dict[_Ours, Sequence[Alert]] = {}
+            for subject, group in ours.items():
                 finding = verdicts.while_firing(group)
                 if finding is None:
-                    ended[card] = group
+                    ended[subject] = group
                 else:
-                    self._tell(card, finding)
-                    self._doubts.pop(card, None)
-            for card, finding in self._findings(ended).items():
-                self._tell(card, finding)
+                    self._tell(subject, finding)
+                    self._doubts.pop(subject, None)
+            for subject, finding in self._findings(ended).items():
+                self._tell(subject, finding)
                 if finding.is_doubtful:
-                    self._doubts.setdefault(card, self._doubt(ended[card]))
+                    self._doubts.setdefault(subject, self._doubt(ended[subject]))
                 else:
-                    self._doubts.pop(card, None)
+                    self._doubts.pop(subject, None)
 
     def look_again(self) -> None:
-        """Ask once more of the cards that Alertmanager calls resolved and no reading does; tell what has changed.
+        """Ask once more of what Alertmanager calls resolved and no reading does; tell what has changed.
 
         A card that stays silent for a day is given up, and the page says so: it may have been taken away.
         """
         with self._lock:
-            doubtful = {card: doubt.resolved for card, doubt in self._doubts.items()}
-            for card, found in self._findings(doubtful).items():
-                age_us = self._clock.now_us() - self._doubts[card].since_us
+            doubtful = {subject: doubt.resolved for subject, doubt in self._doubts.items()}
+            for subject, found in self._findings(doubtful).items():
+                age_us = self._clock.now_us() - self._doubts[subject].since_us
                 if found.standing.verdict is Verdict.UNKNOWN and age_us >= GIVEN_UP_AFTER_S * MICROSECONDS:
                     note = f"{found.note}; that was so for a day, and it is not followed up any more"
-                    self._tell(card, found._replace(note=note))
-                    del self._doubts[card]
+                    self._tell(subject, found._replace(note=note))
+                    del self._doubts[subject]
                     continue
-                told = self._told.get(card)
+                told = self._told.get(subject)
                 if told is None or found.standing != told.standing:
-                    self._tell(card, found)
+                    self._tell(subject, found)
                 if not found.is_doubtful:
-                    del self._doubts[card]
+                    del self._doubts[subject]
                 elif found.standing.verdict is Verdict.FIRING:
                     # It was heard of just now.
-                    self._doubts[card] = self._doubts[card]._replace(since_us=self._clock.now_us())
+                    self._doubts[subject] = self._doubts[subject]._replace(since_us=self._clock.now_us())
 
     def _doubt(self, ended: Sequence[Alert]) -> _Doubt:
         silences = [alert.started_us for alert in ended if alert.name == UNKNOWN_ALERT]
         return _Doubt(min(silences, default=self._clock.now_us()), ended)
 
-    def _findings(self, ended: Mapping[CardKey, Sequence[Alert]]) -> dict[CardKey, Finding]:
-        """What the store says of cards whose alerts have all ended."""
-        if not ended:
-            return {}
+    def _findings(self, ended: Mapping[_Ours, Sequence[Alert]]) -> dict[_Ours, Finding]:
+        """What the store says of subjects whose alerts have all ended; it is asked once a rule."""
+        return {
+            subject: finding
+            for rule in sorted({subject.rule for subject in ended})
+            for subject, finding in self._asked(
+                rule, {each: alerts for each, alerts in ended.items() if each.rule == rule}
+            )
+        }
+
+    def _asked(self, rule: str, ended: Mapping[_Ours, Sequence[Alert]]) -> Iterator[tuple[_Ours, Finding]]:
         try:
-            ratios = self._readings.used_ratios(ended.keys())
+            if rule:
+                conditions = self._readings.conditions(CARD_RULES[rule])
+                for each, alerts in ended.items():
+                    yield each, verdicts.by_condition(alerts, conditions.get(each.card))
+            else:
+                ratios = self._readings.used_ratios([each.card for each in ended])
+                for each, alerts in ended.items():
+                    yield each, verdicts.by_reading(alerts, ratios.get(each.card))
         except UnavailableError as error:
-            return {
-                card: verdicts.unheard(alerts, f"the store cannot be asked: {error}") for card, alerts in ended.items()
-            }
-        return {card: verdicts.by_reading(alerts, ratios.get(card)) for card, alerts in ended.items()}
+            for each, alerts in ended.items():
+                yield each, verdicts.unheard(alerts, f"the store cannot be asked: {error}")
 
     def _tell(self, subject: _Subject, finding: Finding) -> None:
-        card = subject if isinstance(subject, CardKey) else None
-        told = self._told.get(subject)
+        card = subject.card if isinstance(subject, _Ours) else None
+        last = told = self._told.get(subject)
         if told is not None and told.standing == finding.standing and _began_anew(told, finding):
             # How the one that was told ended was not told: somebody had silenced it in Alertmanager.
             told = None
         before = told.standing if told is not None else None
         self._show(Page(finding.standing, before, finding.annotations, finding.note, card))
-        # Told anew, it is the last in the order of time.
-        last = self._told.pop(subject, None)
         started_us = max(finding.started_us, last.started_us if last is not None else 0)
         self._told[subject] = _Told(finding.standing, started_us)
-        ended = [each for each, told in self._told.items() if told.standing.verdict is Verdict.RESOLVED]
-        for oldest in ended[:-ENDED_MAX]:
-            del self._told[oldest]
+        self._ended.pop(subject, None)
+        if finding.standing.verdict is Verdict.RESOLVED:
+            self._ended[subject] = None
+            if len(self._ended) > ENDED_MAX:
+                oldest, _ = self._ended.popitem(last=False)
+                del self._told[oldest]
 
 
 def _began_anew(told: _Told, finding: Finding) -> bool:

@@ -1,4 +1,4 @@
-"""How full cards are by their fresh readings, asked of the store when somebody says that all is well."""
+"""How cards are by their fresh readings, asked of the store when somebody says that all is well."""
 
 import math
 import re
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
+from alerts.card_rules import CardRule
 from alerts.card_templates import FRESH
 from alerts.destroyed_instances import destroyed_instances
 from domain.clock import MICROSECONDS, Clock
@@ -25,7 +26,7 @@ _NAMED_MAX = 100
 
 
 class CardKey(NamedTuple):
-    """What tells a card or MIG instance from others; `mig_uuid` is '' for the card itself."""
+    """What tells a card or MIG instance from others; `mig_uuid` is '' for the card itself, both UUIDs for a node."""
 
     node: str
     gpu_uuid: str
@@ -40,6 +41,13 @@ class Readings(Protocol):
 
         0 of a MIG instance that was destroyed. Others may be among them. Raises UnavailableError where it cannot be
         told.
+        """
+        ...
+
+    def conditions(self, rule: CardRule) -> Mapping[CardKey, bool]:
+        """Whether what the rule is about is so now, of every card or node of which that is heard.
+
+        Raises UnavailableError where it cannot be told.
         """
         ...
 
@@ -69,6 +77,18 @@ class StoredReadings:
         pattern = "|".join(re.escape(card.gpu_uuid) for card in cards)
         selector = f"gpu_uuid=~{quote(pattern)}" if len(cards) <= _NAMED_MAX else ""
         query = f"max by ({', '.join(DEVICE)}) ({used_ratio(selector, FRESH)}) or {destroyed_instances(selector)} * 0"
+        return {
+            card: ratio
+            for card, ratio in self._ask(query).items()
+            # A card of which nothing can be used has no ratio.
+            if math.isfinite(ratio)
+        }
+
+    def conditions(self, rule: CardRule) -> Mapping[CardKey, bool]:
+        told = self._ask(f"({rule.holds}) * 0 + 1 or ({rule.heard}) * 0")
+        return {card: value == 1 for card, value in told.items()}
+
+    def _ask(self, query: str) -> dict[CardKey, float]:
         if self._failure is not None and self._clock.monotonic_s() < self._asks_again_s:
             raise self._failure
         self._failure = None
@@ -79,10 +99,5 @@ class StoredReadings:
             raise
         except InputError as error:
             # Whatever it does not like about the question, it does not say how the card is.
-            raise UnavailableError(f"cannot tell how full a card is: {error}; see its log") from error
-        return {
-            CardKey(*(line.labels.get(label, "") for label in DEVICE)): line.values[0]
-            for line in answer
-            # A card of which nothing can be used has no ratio.
-            if math.isfinite(line.values[0])
-        }
+            raise UnavailableError(f"cannot tell how a card is: {error}; see its log") from error
+        return {CardKey(*(line.labels.get(label, "") for label in DEVICE)): line.values[0] for line in answer}

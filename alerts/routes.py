@@ -1,8 +1,10 @@
-"""Alertmanager's configuration: one notification a card, the highest level only, to one webhook."""
+"""Alertmanager's configuration: one notification a card for its VRAM, the highest level only, and one for each other
+alert; all to one webhook."""
 
 import re
 from urllib.parse import urlsplit
 
+from alerts.card_rules import CARD_RULES
 from alerts.watermark_rules import alert_name
 from alerts.yaml_text import to_yaml
 from domain.errors import InputError
@@ -21,8 +23,10 @@ _HEADING = "Written by `gputab alerts routes` from alerts/routes.py; change it t
 def render_routes(webhook: str = DEFAULT_WEBHOOK) -> str:
     """The configuration file for Alertmanager 0.25 and newer, as YAML; equal for an equal webhook, byte for byte.
 
-    A card's alerts are one group, so that each notification tells all that is known of the card. The first goes out at
-    once, a change after 5 s at most, a reminder every 4 h. Raises InputError where `webhook` is no URL.
+    What is told of a card's VRAM is one group, so that each notification tells all that is known of that. The other
+    rules have a group for each of their cards or nodes: what changes of one does not repeat another. The first
+    notification goes out at once, a change after 5 s at most, a reminder every 4 h. Raises InputError where `webhook`
+    is no URL.
     """
     _refuse_no_url(webhook)
     route = {
@@ -31,6 +35,12 @@ def render_routes(webhook: str = DEFAULT_WEBHOOK) -> str:
         "group_wait": "0s",
         "group_interval": f"{_GROUP_INTERVAL_S}s",
         "repeat_interval": f"{_REPEAT_INTERVAL_S // 3600}h",
+        "routes": [
+            {
+                "matchers": [f'alertname =~ "{"|".join(CARD_RULES)}"'],
+                "group_by": ["alertname", *DEVICE],
+            }
+        ],
     }
     receiver = {"name": RECEIVER, "webhook_configs": [{"url": webhook, "send_resolved": True}]}
     return to_yaml(

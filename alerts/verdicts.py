@@ -1,4 +1,4 @@
-"""What the alerts of one card amount to, in words for a page: firing, state unknown, or resolved.
+"""What the alerts of one subject amount to, in words for a page: firing, state unknown, or resolved.
 
 An alert that ends is believed only with a fresh reading of its card: Alertmanager calls one resolved when it has not
 heard of it for a while, too, which says nothing of the card.
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from alerts.card_rules import CARD_RULES
 from alerts.notification import Alert
 from alerts.watermark_rules import UNKNOWN_ALERT, UNKNOWN_RUNBOOK, alert_name
 from domain.watermarks import WATERMARKS, reached
@@ -26,7 +27,8 @@ class Verdict(StrEnum):
 class Standing(NamedTuple):
     """A verdict with a level: of what does not fire, the last one known; '' for none.
 
-    The level is that of the highest watermark that was reached, or the severity of an alert that is none of ours.
+    The level is that of the highest watermark that was reached, the one of our other rules, or the severity of an
+    alert that is none of ours.
     """
 
     verdict: Verdict
@@ -47,9 +49,14 @@ class Finding(NamedTuple):
     started_us: int = 0
 
 
-def is_ours(alert: Alert) -> bool:
-    """Whether it is one of the watermark alerts, so that the store can be asked of its card."""
-    return alert.name in MARKS or alert.name == UNKNOWN_ALERT
+def rule_of(alert: Alert) -> str | None:
+    """What it is about, so that the store can be asked of it: '' for how full a card is, else its rule in CARD_RULES.
+
+    None where it is none of ours.
+    """
+    if alert.name in MARKS or alert.name == UNKNOWN_ALERT:
+        return ""
+    return alert.name if alert.name in CARD_RULES else None
 
 
 def of_stranger(alert: Alert) -> Finding:
@@ -61,7 +68,10 @@ def of_stranger(alert: Alert) -> Finding:
 
 
 def while_firing(alerts: Sequence[Alert]) -> Finding | None:
-    """A card with an alert that fires; None where none does, and its readings have to be asked."""
+    """A subject with an alert that fires; None where none does, and its readings have to be asked.
+
+    The alerts are those about how full one card is, or one of another rule of ours.
+    """
     firing = [alert for alert in alerts if alert.is_firing]
     highest = _highest(firing)
     silent = next((alert for alert in firing if alert.name == UNKNOWN_ALERT), None)
@@ -90,19 +100,34 @@ def by_reading(resolved: Sequence[Alert], used_ratio: float | None) -> Finding:
     return Finding(Standing(Verdict.FIRING, mark.level), annotations, note, is_doubtful=True)
 
 
+def by_condition(resolved: Sequence[Alert], holds: bool | None) -> Finding:
+    """A subject of another rule of ours, whose alert ended: whether it is so now; None where that is not heard."""
+    if holds is None:
+        return unheard(resolved, "nothing is heard of it")
+    level, annotations = _level(resolved[0]), resolved[0].annotations
+    if not holds:
+        return Finding(Standing(Verdict.RESOLVED, level), annotations, "it is heard of, and that is over")
+    note = "Alertmanager calls it resolved, but it is as before: see whether vmalert runs"
+    return Finding(Standing(Verdict.FIRING, level), annotations, note, is_doubtful=True)
+
+
 def unheard(resolved: Sequence[Alert], reason: str) -> Finding:
-    """A card whose alerts all ended, of which nobody can say how it is, for a reason."""
+    """A subject whose alerts all ended, of which nobody can say how it is, for a reason."""
     highest = _highest(resolved)
     annotations = highest.annotations if highest is not None else resolved[0].annotations
     note = f"Alertmanager calls it resolved, but {reason}"
-    words = {**annotations, "runbook_url": UNKNOWN_RUNBOOK}
+    is_of_a_rule = resolved[0].name in CARD_RULES
+    words = annotations if is_of_a_rule else {**annotations, "runbook_url": UNKNOWN_RUNBOOK}
     return Finding(Standing(Verdict.UNKNOWN, _level(highest)), words, note, is_doubtful=True)
 
 
 def _highest(alerts: Sequence[Alert]) -> Alert | None:
-    ours = [alert for alert in alerts if alert.name in MARKS]
-    return max(ours, key=lambda alert: MARKS[alert.name].used_ratio, default=None)
+    """The alert whose level counts: of those about VRAM the highest, of another rule its only one."""
+    levelled = [alert for alert in alerts if alert.name in MARKS or alert.name in CARD_RULES]
+    return max(levelled, key=lambda alert: MARKS[alert.name].used_ratio if alert.name in MARKS else 0, default=None)
 
 
 def _level(alert: Alert | None) -> str:
-    return MARKS[alert.name].level if alert is not None else ""
+    if alert is None:
+        return ""
+    return MARKS[alert.name].level if alert.name in MARKS else CARD_RULES[alert.name].level

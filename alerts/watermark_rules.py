@@ -7,10 +7,10 @@ instance that was destroyed is not in doubt.
 
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import indent
 
-from alerts.card_templates import FRESH, REMEMBERED, above_since, card_description, card_summary, silent_since
+from alerts.card_templates import FRESH, above_since, card_description, card_summary, silent_since
 from alerts.destroyed_instances import destroyed_instances
+from alerts.silence import while_silent
 from alerts.yaml_text import to_yaml
 from domain.series import DEVICE, GPU_MEMORY_USED
 from domain.watermarks import WATERMARKS, Watermark, used_ratio
@@ -97,17 +97,8 @@ def _ratio(window: str) -> str:
 
 
 def _silent(firing: str) -> str:
-    """0 for each card of these alerts that has no fresh reading, while its last one is remembered.
-
-    The store looks first for the alerts, of which there are few, then reads a day of those cards that are silent.
-    """
-    unheard = f"{firing}\nunless on ({_BY})\n{_ratio(FRESH)}\nunless on ({_BY})\n{destroyed_instances()}"
-    last = f"max by ({_BY}) (last_over_time({GPU_MEMORY_USED.name}[{REMEMBERED}])) * 0"
-    return f"(\n{_indented(last)}\n  and on ({_BY}) (\n{_indented(_indented(unheard))}\n  )\n)"
-
-
-def _indented(text: str) -> str:
-    return indent(text, "  ")
+    """0 for each card of these alerts that has no fresh reading, while its last one is remembered."""
+    return while_silent(GPU_MEMORY_USED.name, firing, DEVICE, _ratio(FRESH), destroyed_instances())
 
 
 def _duration(seconds: int) -> str:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from alerts import alertmanager as alertmanager_launcher
+from alerts.card_rules import SHIPPED_CARD_RULES, render_card_rules
 from alerts.page_text import draw
 from alerts.pager import Page, Pager
 from alerts.readings import StoredReadings
@@ -27,7 +28,7 @@ from machine.programs import ALERTMANAGER, VMALERT, VMALERT_TOOL, Program, find_
 from settings.gputab import Settings
 from victoriametrics import vmalert as vmalert_launcher
 
-app = typer.Typer(help="VRAM watermark alerts: rules, servers, pages.", no_args_is_help=True)
+app = typer.Typer(help="Alerts of cards, their VRAM and their nodes: rules, servers, pages.", no_args_is_help=True)
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 _RECEIVER_PORT = urlsplit(DEFAULT_WEBHOOK).port or 0
@@ -50,7 +51,7 @@ def check(rules: _RuleFiles = None) -> None:
     vmalert_binary, tool_binary = _find(config, VMALERT), _find(config, VMALERT_TOOL)
     files: dict[Path, list[Rule]] = {}
     problems: list[str] = []
-    for path in rules or [SHIPPED_RULES]:
+    for path in rules or [SHIPPED_RULES, SHIPPED_CARD_RULES]:
         try:
             files[path] = read_rules(path)
         except InputError as error:
@@ -70,8 +71,14 @@ def check(rules: _RuleFiles = None) -> None:
 def print_rules(
     for_seconds: _ForSeconds = _USUAL.for_s, keep_firing_seconds: _KeepFiringSeconds = _USUAL.keep_firing_s
 ) -> None:
-    """Print the rule file for vmalert."""
+    """Print the rule file for vmalert that watches VRAM."""
     typer.echo(render_rules(Patience(for_seconds, keep_firing_seconds)), nl=False)
+
+
+@app.command("card-rules")
+def print_card_rules() -> None:
+    """Print the rule file for vmalert that watches how cards and their collectors are."""
+    typer.echo(render_card_rules(), nl=False)
 
 
 @app.command("routes")
@@ -101,15 +108,16 @@ def vmalert(
         read_rules(path)
     binary = _find(config, VMALERT)
     folder = _own_folder(config)
-    own = folder / "vram-watermarks.yaml"
-    own.write_text(render_rules(patience), "utf-8")
+    own = [folder / SHIPPED_RULES.name, folder / SHIPPED_CARD_RULES.name]
+    for file, text in zip(own, (render_rules(patience), render_card_rules()), strict=True):
+        file.write_text(text, "utf-8")
     store = composition.sample_store(config)
     vmalert_launcher.write_secrets(store, config.alertmanager_url, secrets_dir=folder)
     _become(
         vmalert_launcher.command(
             binary=binary,
             port=port,
-            rules=rules or [own],
+            rules=rules or own,
             victoriametrics=store,
             alertmanager_url=config.alertmanager_url,
             secrets_dir=folder,

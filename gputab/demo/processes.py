@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 
 from alerts import alertmanager
+from alerts.card_rules import render_card_rules
 from alerts.routes import render_routes
 from alerts.watermark_rules import render_rules
 from gputab.demo.on_call import PATIENCE
@@ -60,11 +61,13 @@ def programs(stage: Stage, collect: Mapping[str, list[str]], webhook: str) -> li
 
 
 def _alerting(stage: Stage, webhook: str) -> list[Program]:
-    """The shipped rules and routes, with less patience."""
+    """The shipped rules and routes; those of VRAM with less patience, or nobody would see a page."""
     folder = stage.folder / "alerts"
     folder.mkdir()
-    rules, routes = folder / "vram-watermarks.yaml", folder / "alertmanager.yaml"
-    rules.write_text(render_rules(PATIENCE), "utf-8")
+    rules = [folder / "vram-watermarks.yaml", folder / "card-health.yaml"]
+    routes = folder / "alertmanager.yaml"
+    rules[0].write_text(render_rules(PATIENCE), "utf-8")
+    rules[1].write_text(render_card_rules(), "utf-8")
     routes.write_text(render_routes(webhook), "utf-8")
     servers = stage.servers
     pager_command = alertmanager.command(
@@ -76,7 +79,7 @@ def _alerting(stage: Stage, webhook: str) -> list[Program]:
     rules_command = vmalert.command(
         binary=servers.vmalert.binary,
         port=servers.vmalert.port,
-        rules=[rules],
+        rules=rules,
         victoriametrics=stage.settings.victoriametrics_url,
         alertmanager_url=stage.settings.alertmanager_url,
         secrets_dir=folder,

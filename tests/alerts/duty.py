@@ -1,5 +1,6 @@
 """The whole way of a page on real servers: VictoriaMetrics, vmalert, Alertmanager, and our receiver at its end."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from typing import Self
 import httpx
 
 from alerts import alertmanager
+from alerts.card_rules import render_card_rules
 from alerts.pager import Page, Pager
 from alerts.readings import StoredReadings
 from alerts.receiver import Receiver
@@ -101,12 +103,13 @@ class Duty:
         return _until_healthy(Child(command, log=self._folder / "alertmanager.log"), self.alertmanager_port)
 
     def _start_vmalert(self, binary: Path, store_url: str) -> Child:
-        rules = self._folder / "rules.yaml"
+        rules, card_rules = self._folder / "rules.yaml", self._folder / "card-rules.yaml"
         rules.write_text(render_rules(Patience(for_s=2, keep_firing_s=2, evaluation_s=1)), "utf-8")
+        card_rules.write_text(re.sub(r"for: \dm$", "for: 2s", render_card_rules(), flags=re.MULTILINE), "utf-8")
         command = vmalert.command(
             binary=binary,
             port=self._vmalert_port,
-            rules=[rules],
+            rules=[rules, card_rules],
             victoriametrics=store_url,
             alertmanager_url=f"http://127.0.0.1:{self.alertmanager_port}",
             secrets_dir=self._folder,

@@ -1,4 +1,4 @@
-"""Cards whose use of VRAM a test sets, pushed each second by a thread until it is told to be silent."""
+"""Cards whose use of VRAM a test sets, or that it loses, pushed each second by a thread until they are to be silent."""
 
 import threading
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import suppress
 from domain.clock import MICROSECONDS, SystemClock
 from domain.errors import UnavailableError
 from domain.samples import SampleRun
-from domain.series import GPU_INFO, GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, GRANT_INFO, Series
+from domain.series import GPU_INFO, GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, GPU_UP, GRANT_INFO, Series
 from domain.units import GIB
 from victoriametrics.push import Pusher
 
@@ -18,11 +18,15 @@ RESERVED_BYTES = 1 * GIB
 
 
 class Fleet:
-    """Cards of 100 GiB, by name, each with the percent of it that is used; None is a card that is silent."""
+    """Cards of 100 GiB, by name, each with the percent of it that is used; None is a card that is silent.
+
+    One of `lost` says so, and nothing more.
+    """
 
     def __init__(self, victoriametrics_url: str) -> None:
         self._url = victoriametrics_url
         self.percent: dict[str, int | None] = {}
+        self.lost: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
         self._thread.start()
@@ -48,7 +52,10 @@ class Fleet:
             yield _one(GRANT_INFO, grant, second_s, 1)
             if percent is None:
                 continue
+            yield _one(GPU_UP, where, second_s, int(card not in self.lost))
             yield _one(GPU_INFO, {**where, "index": str(number), "model": "NVIDIA H200"}, second_s, 1)
+            if card in self.lost:
+                continue
             yield _one(GPU_MEMORY_TOTAL, where, second_s, USABLE_BYTES + RESERVED_BYTES)
             yield _one(GPU_MEMORY_RESERVED, where, second_s, RESERVED_BYTES)
             yield _one(GPU_MEMORY_USED, where, second_s, USABLE_BYTES * percent // 100)

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from alerts.card_rules import CARD_RULES
 from alerts.watermark_rules import UNKNOWN_ALERT, alert_name
 from domain.clock import SystemClock
 from domain.watermarks import WATERMARKS
@@ -68,8 +69,9 @@ def test_an_operator_gets_a_page_with_the_documented_commands(tmp_path: Path, al
         wait_for(vmalert, lambda: answers(f"http://127.0.0.1:{vmalert_port}/health"))
         groups = httpx.get(f"http://127.0.0.1:{vmalert_port}/api/v1/rules", trust_env=False).json()["data"]["groups"]
         rules = {rule["name"]: rule for group in groups for rule in group["rules"]}
-        assert set(rules) == {*map(alert_name, WATERMARKS), UNKNOWN_ALERT}
-        assert {rule["duration"] for rule in rules.values()} == {7, 12, 17}, "a lower level waits longer"
+        of_vram = {*map(alert_name, WATERMARKS), UNKNOWN_ALERT}
+        assert set(rules) == of_vram | set(CARD_RULES)
+        assert {rules[name]["duration"] for name in of_vram} == {7, 12, 17}, "a lower level waits longer"
         sent = alert("VramCritical", "firing")
         new = {key: sent[key] for key in ("labels", "annotations")}
         httpx.post(f"{alertmanager_url}/api/v2/alerts", json=[new], trust_env=False).raise_for_status()

@@ -48,6 +48,15 @@ def test_a_recovery_does_not_show_the_old_number_as_the_present_one() -> None:
     assert "has reached" not in text
 
 
+def test_a_lost_card_that_is_back_says_what_is_over() -> None:
+    lost = Standing(Verdict.FIRING, "card lost")
+    words = {**WORDS, "summary": "gpu-7/3 is lost", "description": "card: gpu-7/3\nheard: nothing now\n"}
+    assert "heard  nothing now" in printed(Page(lost, None, words, ""))
+    text = printed(Page(lost._replace(verdict=Verdict.RESOLVED), lost, words, "it is heard of, and that is over"))
+    assert "RESOLVED (was card lost)" in text
+    assert "heard  nothing now" not in text
+
+
 @pytest.mark.parametrize(
     ("now", "before", "expected"),
     [

@@ -1,54 +1,14 @@
 """What on-call is told of a card, whatever order its alerts end in, and who is asked before it is called resolved."""
 
-from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 import pytest
 
-from alerts.pager import ENDED_MAX, GIVEN_UP_AFTER_S, Page, Pager, _Told
+from alerts.pager import ENDED_MAX, GIVEN_UP_AFTER_S
 from alerts.readings import CardKey
-from alerts.verdicts import Standing, Verdict
-from domain.clock import MICROSECONDS, FrozenClock
-from domain.errors import UnavailableError
+from domain.clock import MICROSECONDS
+from tests.alerts.desk import CARD, START_US, Desk
 from tests.alerts.notifications import NODE, alert, notification
-
-CARD = CardKey(NODE, "GPU-1", "")
-START_US = 1_796_000_000 * MICROSECONDS
-
-
-class ReadingsAtHand:
-    """A store that knows what a test tells it: a ratio by card, or that it is away."""
-
-    def __init__(self) -> None:
-        self.ratios: dict[CardKey, float] = {}
-        self.is_away = False
-        self.questions = 0
-
-    def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
-        self.questions += 1
-        if self.is_away:
-            raise UnavailableError("cannot query samples: no answer; start it")
-        return self.ratios
-
-
-class Desk:
-    """A pager and what it showed, as (verdict, level, is a repeat)."""
-
-    def __init__(self) -> None:
-        self.readings = ReadingsAtHand()
-        self.clock = FrozenClock(START_US)
-        self.pages: list[Page] = []
-        self.is_out_of_paper = False
-        self.pager = Pager(self._show, self.readings, self.clock)
-
-    @property
-    def told(self) -> list[tuple[str, str, bool]]:
-        return [(page.now.verdict.value, page.now.level, page.is_repeat) for page in self.pages]
-
-    def _show(self, page: Page) -> None:
-        if self.is_out_of_paper:
-            raise RuntimeError("out of paper")
-        self.pages.append(page)
 
 
 @pytest.fixture
@@ -260,11 +220,11 @@ def test_somebody_elses_alert_is_told_as_alertmanager_says_and_marked_as_such(de
 def test_what_has_ended_is_not_remembered_without_end(desk: Desk) -> None:
     """The oldest is forgotten; what still fires, or is in doubt, never."""
     desk.pager.take(CRITICAL)
-    desk.pager.take(notification(alert("Oldest", "resolved")))
-    ended = _Told(Standing(Verdict.RESOLVED, ""), 0)
-    desk.pager._told.update({CardKey(NODE, f"GPU-{number}", "x"): ended for number in range(ENDED_MAX)})
-    desk.pager.take(notification(alert("Newest", "resolved")))
-    assert len(desk.pager._told) == ENDED_MAX + 1
-    desk.pager.take(notification(alert("Oldest", "resolved"), alert("Newest", "resolved")))
+    oldest, newest = alert("DiskFull", "resolved", "oldest"), alert("DiskFull", "resolved", "newest")
+    desk.pager.take(notification(oldest))
+    desk.pager.take(notification(*(alert("DiskFull", "resolved", f"{number}") for number in range(ENDED_MAX - 1))))
+    before = len(desk.pages)
+    desk.pager.take(notification(newest))
+    desk.pager.take(notification(newest, oldest))
     desk.pager.take(CRITICAL)
-    assert [page.is_repeat for page in desk.pages] == [False, False, False, False, True, True]
+    assert [page.is_repeat for page in desk.pages[before:]] == [False, True, False, True]

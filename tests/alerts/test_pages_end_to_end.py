@@ -39,12 +39,14 @@ def duty(
 def _play(duty: Duty) -> None:
     percent = duty.fleet.percent
     percent.update({"recovers": 99, "vanishes": 99, "returns": 99, "refused": 99, "climbs": 94, "well": 50})
+    percent["falls"] = 50
+    duty.fleet.lost.add("falls")
     duty.failing.add("refused")
-    crossed = ("recovers", "vanishes", "returns", "climbs")
+    crossed = ("recovers", "vanishes", "returns", "climbs", "falls")
     duty.wait_for("the first pages", lambda: all(duty.pages[card] for card in crossed))
     duty.wait_for("a refused page", lambda: duty.failed_requests() >= 1)
     duty.failing.clear()
-    percent.update({"recovers": 50, "vanishes": None, "returns": None, "climbs": 99, "well": None})
+    percent.update({"recovers": 50, "vanishes": None, "returns": None, "climbs": 99, "well": None, "falls": None})
     duty.wait_for("the page that was refused", lambda: bool(duty.pages["refused"]))
     _wait(duty, Verdict.RESOLVED, "recovers")
     duty.wait_for("a climb", lambda: duty.pages["climbs"][-1].now.level == "critical")
@@ -53,11 +55,15 @@ def _play(duty: Duty) -> None:
     _wait(duty, Verdict.RESOLVED, "vanishes")
     _wait(duty, Verdict.FIRING, "returns")
     duty.kill_store()
-    _wait(duty, Verdict.UNKNOWN, "climbs", "refused")
+    _wait(duty, Verdict.UNKNOWN, "climbs", "refused", "falls")
     percent["climbs"] = 50
     duty.restart_store()
     _wait(duty, Verdict.RESOLVED, "climbs")
-    _wait(duty, Verdict.FIRING, "refused")
+    # No reading says how this one is: vmalert is at work again.
+    _wait(duty, Verdict.FIRING, "refused", "falls")
+    duty.fleet.lost.clear()
+    percent["falls"] = 50
+    _wait(duty, Verdict.RESOLVED, "falls", "climbs")
 
 
 def _wait(duty: Duty, verdict: Verdict, *cards: str) -> None:
@@ -129,6 +135,17 @@ def test_a_store_that_is_killed_resolves_nothing(duty: Duty) -> None:
 def test_when_the_store_is_back_each_card_is_told_as_it_is(duty: Duty) -> None:
     assert changes(duty.pages["climbs"])[-1][0] == "resolved"
     assert changes(duty.pages["refused"])[-1] == ("firing", "critical")
+
+
+def test_a_card_that_is_lost_and_then_silent_is_back_only_when_it_says_so(duty: Duty) -> None:
+    """L1: neither the death of its collector nor that of the store is taken for its recovery."""
+    pages = duty.pages["falls"]
+    assert changes(pages)[0] == ("firing", "card lost")
+    assert pages[0].annotations["summary"] == f"{NODE}/6 is lost: its driver does not reach it"
+    assert f"tenant: {TENANT}\n" in pages[0].annotations["description"]
+    assert changes(pages)[1] == ("state unknown", "card lost"), "its silence alone changes nothing"
+    assert [verdict for verdict, _ in changes(pages)].count("resolved") == 1
+    assert (changes(pages)[-1], pages[-1].note) == (("resolved", "card lost"), "it is heard of, and that is over")
 
 
 def test_a_card_that_was_never_above_a_mark_is_nobodys_business(duty: Duty) -> None:

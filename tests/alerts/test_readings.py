@@ -1,15 +1,25 @@
-"""How full cards are, as a real store tells it: fresh readings only, and an error where it cannot be asked."""
+"""How cards are, as a real store tells it: fresh readings only, and an error where it cannot be asked."""
 
 import socket
 from collections.abc import Iterator
 
 import pytest
 
+from alerts.card_rules import CARD_RULES
 from alerts.readings import CardKey, StoredReadings
 from domain.clock import MICROSECONDS, SystemClock
 from domain.errors import UnavailableError
 from domain.samples import SampleRun
-from domain.series import GPU_INFO, GPU_MEMORY_RESERVED, GPU_MEMORY_TOTAL, GPU_MEMORY_USED, MIG_INFO, Series
+from domain.series import (
+    COLLECTOR_INFO,
+    GPU_INFO,
+    GPU_MEMORY_RESERVED,
+    GPU_MEMORY_TOTAL,
+    GPU_MEMORY_USED,
+    GPU_UP,
+    MIG_INFO,
+    Series,
+)
 from machine.process import free_port
 from victoriametrics.push import Pusher
 
@@ -81,6 +91,28 @@ def test_a_mig_instance_that_was_destroyed_uses_nothing(
     push(victoriametrics_url, there, {MIG_INFO: 1}, age_s=30)
     assert readings.used_ratios([gone, there, lone])[gone] == 0
     assert not {there, lone} & readings.used_ratios([gone, there, lone]).keys()
+
+
+def test_a_card_is_lost_well_or_not_heard_of(
+    readings: StoredReadings, victoriametrics_url: str, unique_node: str
+) -> None:
+    lost, well, silent = (CardKey(unique_node, uuid, "") for uuid in ("GPU-lost", "GPU-well", "GPU-silent"))
+    push(victoriametrics_url, lost, {GPU_UP: 0})
+    push(victoriametrics_url, well, {GPU_UP: 1})
+    push(victoriametrics_url, silent, {GPU_UP: 0}, age_s=60)
+    told = readings.conditions(CARD_RULES["CardLost"])
+    assert (told[lost], told[well], silent in told) == (True, False, False)
+
+
+def test_a_node_is_told_of_by_itself(readings: StoredReadings, victoriametrics_url: str, unique_node: str) -> None:
+    node = CardKey(unique_node, "", "")
+    push(victoriametrics_url, node, {COLLECTOR_INFO: 1})
+    assert readings.conditions(CARD_RULES["SeveralCollectors"])[node] is False
+
+
+def test_the_store_takes_every_question(readings: StoredReadings) -> None:
+    for rule in CARD_RULES.values():
+        readings.conditions(rule)
 
 
 def test_a_store_that_does_not_answer_is_not_waited_for_by_each_of_many() -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from alerts.card_rules import CardRule
 from alerts.notification import BODY_LIMIT_BYTES
 from alerts.pager import Page, Pager
 from alerts.readings import CardKey
@@ -23,6 +24,9 @@ JSON = {"Content-Type": "application/json"}
 
 class NoReadings:
     """A store without any reading."""
+
+    def conditions(self, rule: CardRule) -> Mapping[CardKey, bool]:
+        return {}
 
     def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
         return {}

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from alerts import alertmanager
+from alerts.card_rules import CARD_RULES
 from alerts.routes import RECEIVER, render_routes
 from alerts.watermark_rules import UNKNOWN_ALERT, alert_name
 from domain.clock import SystemClock
@@ -33,7 +34,7 @@ def test_alertmanagers_own_tool_takes_it_and_sends_every_alert_to_on_call(amtool
     file = tmp_path / "alertmanager.yaml"
     file.write_text(render_routes("http://127.0.0.1:9/x?a=b%20c"), "utf-8")
     assert "SUCCESS" in run(amtool, "check-config", file)
-    for name in [*map(alert_name, WATERMARKS), UNKNOWN_ALERT, "SomebodyElses"]:
+    for name in [*map(alert_name, WATERMARKS), UNKNOWN_ALERT, *CARD_RULES, "SomebodyElses"]:
         labels = [f"alertname={name}", "node=a", "gpu_uuid=GPU-1"]
         found = run(amtool, "config", "routes", "test", f"--config.file={file}", *labels)
         assert found.strip() == RECEIVER
@@ -49,6 +50,14 @@ def test_each_level_keeps_every_lower_one_quiet_and_none_keeps_a_silent_card_qui
     rising = sorted(WATERMARKS, key=lambda mark: mark.used_ratio)
     assert quiet == {(alert_name(high), alert_name(low)) for low, high in combinations(rising, 2)}
     assert all(rule["equal"] == ["node", "gpu_uuid", "mig_uuid"] for rule in rules)
+
+
+def test_each_alert_beside_vram_is_a_group_of_its_own() -> None:
+    """Or each change of one would repeat the others; and a node's alert has no card to be grouped by."""
+    route = yaml.safe_load(render_routes())["route"]
+    (apart,) = route["routes"]
+    assert apart["group_by"] == ["alertname", *route["group_by"]]
+    assert apart["matchers"] == [f'alertname =~ "{"|".join(CARD_RULES)}"']
 
 
 @pytest.mark.parametrize("webhook", ["", "on-call", "ftp://a/b", "http://", "http://a b/", "http://a:0/", "http://[/"])

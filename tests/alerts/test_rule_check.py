@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from alerts.card_rules import SHIPPED_CARD_RULES
 from alerts.rule_check import read_rules, rule_problems
 from alerts.rule_trial import load_problems, unit_test_problems
 from alerts.watermark_rules import SHIPPED_RULES
@@ -230,5 +231,7 @@ def test_the_command_says_everything_and_ends_with_2(
 def test_what_is_printed_is_what_is_committed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["alerts", "rules"]) == 0
     assert capsys.readouterr().out == SHIPPED_RULES.read_text("utf-8")
+    assert run(["alerts", "card-rules"]) == 0
+    assert capsys.readouterr().out == SHIPPED_CARD_RULES.read_text("utf-8")
     assert run(["alerts", "routes"]) == 0
     assert capsys.readouterr().out == (SHIPPED_RULES.parent.parent / "alertmanager.yaml").read_text("utf-8")

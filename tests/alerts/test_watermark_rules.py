@@ -8,11 +8,10 @@ import pytest
 import yaml
 
 from alerts.routes import render_routes
-from alerts.rule_check import read_rules, rule_problems
-from alerts.rule_trial import load_problems, unit_test_problems
 from alerts.watermark_rules import SHIPPED_RULES, UNKNOWN_ALERT, Patience, alert_name, render_rules
 from domain.series import DEVICE
 from domain.watermarks import WATERMARKS
+from tests.alerts.shipped import is_noticed, problems
 
 ROUTES = SHIPPED_RULES.parent.parent / "alertmanager.yaml"
 
@@ -76,9 +75,7 @@ def test_the_texts_of_a_full_card_take_few_queries() -> None:
 def test_the_shipped_rules_stand_every_check_and_their_unit_tests(
     vmalert_binary: Path, vmalert_tool_binary: Path
 ) -> None:
-    assert list(rule_problems({SHIPPED_RULES: read_rules(SHIPPED_RULES)})) == []
-    assert list(load_problems(vmalert_binary, SHIPPED_RULES)) == []
-    assert list(unit_test_problems(vmalert_tool_binary, [SHIPPED_RULES], print)) == []
+    assert problems(SHIPPED_RULES, vmalert=vmalert_binary, vmalert_tool=vmalert_tool_binary) == []
 
 
 @pytest.mark.parametrize(
@@ -95,13 +92,7 @@ def test_the_shipped_rules_stand_every_check_and_their_unit_tests(
 def test_the_unit_tests_notice_a_rule_that_is_another(
     vmalert_tool_binary: Path, tmp_path: Path, before: str, after: str, test: str
 ) -> None:
-    text = SHIPPED_RULES.read_text("utf-8")
-    assert before in text
-    copy = tmp_path / SHIPPED_RULES.name
-    copy.write_text(text.replace(before, after), "utf-8")
-    (tmp_path / test).write_text((SHIPPED_RULES.parent / test).read_text("utf-8"), "utf-8")
-    (problem,) = unit_test_problems(vmalert_tool_binary, [copy], print)
-    assert problem.startswith(f"{tmp_path / test}: fails:")
+    assert is_noticed(SHIPPED_RULES, before, after, test, vmalert_tool=vmalert_tool_binary, folder=tmp_path)
 
 
 @pytest.mark.parametrize("document", ["docs/alerts.md", "docs/runbooks/vram-watermark.md"])
