@@ -35,7 +35,11 @@ class KernelRecords:
         self.lost = 0
         """How many records were overwritten before they were heard, so far."""
         if heard_until is None:
-            self.skip()
+            try:
+                self.skip()
+            except OSError:
+                self.close()
+                raise
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -9,16 +9,21 @@ import hashlib
 import os
 import select
 import socket
+import stat
 import struct
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import structlog
 
+from collector.waiting_room import WaitingRoom
+
 # pid, uid and gid of who listens, as they were when it began to: SO_PEERCRED of unix(7).
 _CREDENTIALS = struct.Struct("3i")
-# Those who wait for the end of the claim are never answered.
-_WAITING = 16
+# So many can come at once, before the waiting room has let the first in.
+_COMING = 128
 # One that is about to listen, or has just ended, says nothing for a moment.
 _TRIES = 20
 _TRY_SECONDS = 0.1
@@ -49,7 +54,7 @@ class NodeClaim:
         self._node = node
         self.name = f"\0gputab-collector-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
         """Of the socket."""
-        self._mine: socket.socket | None = None
+        self._mine: WaitingRoom | None = None
         self._holder: Holder | None = None
 
     @property
@@ -64,7 +69,8 @@ class NodeClaim:
         """
         for _ in range(_TRIES):
             try:
-                self._mine = self._mine or self._listen()
+                if self._mine is None:
+                    self._mine = WaitingRoom(self._node, self._handed_on() or self._listen())
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     log.warning("node_not_claimed", node=self._node, error=error.strerror, remedy="run one collector")
@@ -74,7 +80,7 @@ class NodeClaim:
                 return True
             self._holder = self._holder or self._find_holder()
             if self._holder is not None:
-                return self._is_ours(self._holder)
+                return not self._is_believed(self._holder)
             select.select([], [], [], _TRY_SECONDS)
         log.warning(
             "node_claim_not_believed", node=self._node, remedy="end the process that has it; it does not answer"
@@ -86,24 +92,40 @@ class NodeClaim:
         connections = [] if self._holder is None else [self._holder.connection]
         if select.select(connections, [], [], seconds)[0]:
             self._let_go_of_holder()
+            # One that has too many waiting, or becomes a new program, lets go of us and lives on.
+            select.select([], [], [], _TRY_SECONDS)
 
     def hand_on(self) -> None:
         """Let the program have it that this process is about to become."""
         if self._mine is not None:
-            self._mine.set_inheritable(True)
+            self._mine.hand_on()
 
     def close(self) -> None:
-        """Give it up, to whoever waits for that. One that was handed on to us ends with this process."""
+        """Give it up, to whoever waits for that."""
         self._let_go_of_holder()
         if self._mine is not None:
             self._mine.close()
             self._mine = None
 
+    def _handed_on(self) -> socket.socket | None:
+        """The socket of that name that a former program of this process has left open for us."""
+        for path in Path("/proc/self/fd").iterdir():
+            fd = int(path.name)
+            # That of the list itself is open no more.
+            with suppress(OSError):
+                if not (os.get_inheritable(fd) and stat.S_ISSOCK(os.fstat(fd).st_mode)):
+                    continue
+                with socket.fromfd(fd, socket.AF_UNIX, socket.SOCK_STREAM) as copy:
+                    if copy.getsockname() == self.name.encode():
+                        os.close(fd)
+                        return socket.socket(fileno=copy.detach())
+        return None
+
     def _listen(self) -> socket.socket:
         mine = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             mine.bind(self.name)
-            mine.listen(_WAITING)
+            mine.listen(_COMING)
         except OSError:
             mine.close()
             raise
@@ -123,14 +145,12 @@ class NodeClaim:
             return None
         return Holder(pid, uid, connection)
 
-    def _is_ours(self, holder: Holder) -> bool:
-        if holder.pid == os.getpid():
-            return True
+    def _is_believed(self, holder: Holder) -> bool:
         if holder.uid in {0, os.geteuid()}:
-            return False
+            return True
         remedy = "run one collector a node, as root; if that process is none, end it"
         log.warning("node_claim_not_believed", node=self._node, pid=holder.pid, uid=holder.uid, remedy=remedy)
-        return True
+        return False
 
     def _let_go_of_holder(self) -> None:
         if self._holder is not None:

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -39,11 +39,12 @@ class Xid(NamedTuple):
     ci_id: int | None = None
 
 
-class _Heard(NamedTuple):
-    at_s: float
+class _Told(NamedTuple):
+    """A kind of event, and who tells of it."""
+
     source: XidSource
-    code: int
     gpu_uuid: str
+    code: int
 
 
 class XidEvents:
@@ -59,8 +60,8 @@ class XidEvents:
         self._state = state
         self._now_s = now_s
         self._lock = threading.Lock()
-        # Those of which only one has told so far, in the order of time.
-        self._unmatched: deque[_Heard] = deque()
+        # When those were told of of which only one has told so far; by kind, since an absence may have had thousands.
+        self._unmatched: defaultdict[_Told, deque[float]] = defaultdict(deque)
         heard = state.remembered.log
         self._log_until = None if heard is None else heard.until
         # Those that the driver told a collector of that ended before it came to the log's record.
@@ -79,16 +80,17 @@ class XidEvents:
         """
         with self._lock:
             self._log_until = self._log_until if log_until is None else log_until
-            heard = _Heard(self._now_s(), source, xid.code, xid.gpu_uuid)
-            is_new = not self._is_known(heard)
+            told, now_s = _Told(source, xid.gpu_uuid, xid.code), self._now_s()
+            is_new = not self._is_known(told, now_s)
             xids = self._state.remembered.xids
             if is_new:
-                self._unmatched.append(heard)
+                self._recent(told, now_s).append(now_s)
                 _say(xid, source, text)
                 counts = Counter(xids.get(xid.gpu_uuid, {}))
                 counts[str(xid.code)] += 1
                 xids = {**xids, xid.gpu_uuid: dict(counts)}
-            heard_log = None if self._log_until is None else HeardLog(self._log_until, self._told_by_driver_only())
+            until = self._log_until
+            heard_log = None if until is None else HeardLog(until, self._told_by_driver_only(now_s))
             self._state.keep(xids=xids, log=heard_log)
             return is_new
 
@@ -97,8 +99,8 @@ class XidEvents:
         with self._lock:
             self._log_until = until
             self._awaited.clear()
-            self._forget_old(now_s := self._now_s())
-            kept, now = self._state.remembered.log, HeardLog(until, self._told_by_driver_only())
+            now_s = self._now_s()
+            kept, now = self._state.remembered.log, HeardLog(until, self._told_by_driver_only(now_s))
             is_due = is_end or now_s - self._kept_at_s >= _KEEP_SECONDS
             if is_due or kept is None or kept.awaited != now.awaited:
                 self._state.keep(log=now)
@@ -123,25 +125,32 @@ class XidEvents:
         first, *rest = readings
         return [replace(first, parts={**first.parts, GPU_XID_EVENTS: counts}), *rest]
 
-    def _told_by_driver_only(self) -> tuple[tuple[str, int], ...]:
-        told = [(each.gpu_uuid, each.code) for each in self._unmatched if each.source is XidSource.DRIVER]
-        return (*self._awaited, *told)
+    def _told_by_driver_only(self, now_s: float) -> tuple[tuple[str, int], ...]:
+        told = list(self._awaited)
+        for each in list(self._unmatched):
+            if each.source is XidSource.DRIVER:
+                told += [(each.gpu_uuid, each.code)] * len(self._recent(each, now_s))
+        return tuple(told)
 
-    def _forget_old(self, now_s: float) -> None:
-        while self._unmatched and now_s - self._unmatched[0].at_s > _SAME_EVENT_SECONDS:
-            self._unmatched.popleft()
-
-    def _is_known(self, heard: _Heard) -> bool:
+    def _is_known(self, told: _Told, now_s: float) -> bool:
         """Whether the other has told of the event before, which is then matched."""
-        self._forget_old(heard.at_s)
-        if heard.source is XidSource.KERNEL_LOG and (heard.gpu_uuid, heard.code) in self._awaited:
-            self._awaited.remove((heard.gpu_uuid, heard.code))
+        event = told.gpu_uuid, told.code
+        if told.source is XidSource.KERNEL_LOG and event in self._awaited:
+            self._awaited.remove(event)
             return True
-        for each in self._unmatched:
-            if each.source is not heard.source and (each.code, each.gpu_uuid) == (heard.code, heard.gpu_uuid):
-                self._unmatched.remove(each)
-                return True
+        other = next(each for each in XidSource if each is not told.source)
+        times = self._recent(_Told(other, *event), now_s)
+        if times:
+            times.popleft()
+            return True
         return False
+
+    def _recent(self, told: _Told, now_s: float) -> deque[float]:
+        """When such an event was told of that the other may still tell of, the oldest first."""
+        times = self._unmatched[told]
+        while times and now_s - times[0] > _SAME_EVENT_SECONDS:
+            times.popleft()
+        return times
 
 
 def _say(xid: Xid, source: XidSource, text: str) -> None:

@@ -12,7 +12,7 @@ from collector.owners.processes import Looked, Processes, ProcessTable
 from collector.owners.split import Claim
 from domain.clock import Clock
 from domain.inventory import Device
-from domain.samples import DeviceReading, FieldState
+from domain.samples import UNATTRIBUTED, DeviceReading, FieldState
 from domain.series import GPU_MEMORY_USED, GPU_UP
 
 _NOBODY = Looked({}, set(), set())
@@ -133,6 +133,9 @@ class CardOwners:
         if isinstance(self._listed, FieldState):
             return owners_of.unknown(reading, self._listed)
         claims, owners = self._claims(gi_id), self._looked.owners
+        if not self._lists.tells_mps_clients:
+            # A server of MPS, which is nobody's, works for whom nobody sees.
+            owners = {pid: owner for pid, owner in owners.items() if owner != UNATTRIBUTED}
         if gi_id is None:
             # Of a PID that has changed hands a sample does not say whose it is.
             sampled = {pid: owner for pid, owner in owners.items() if pid not in self._looked.replaced}

@@ -17,7 +17,8 @@ from domain.units import MIB
 
 log = structlog.get_logger()
 
-_LISTS = ("Compute", "Graphics", "MPSCompute")
+_MPS_LIST = "MPSCompute"
+_LISTS = ("Compute", "Graphics", _MPS_LIST)
 # The newest first; those before the second name no instance.
 _VERSIONS = ("v3", "v2")
 # nvml.h: what the driver writes where it does not say.
@@ -78,6 +79,11 @@ class ProcessLists:
         self._entry: _Entry = _Short
         # By list, the calls that this driver may have.
         self._calls: dict[str, Sequence[str]] = {}
+
+    @property
+    def tells_mps_clients(self) -> bool:
+        """Whether the driver lists clients of MPS, as far as it was asked by now."""
+        return bool(self._calls.get(_MPS_LIST))
 
     def read(self) -> list[ListedProcess] | FieldState:
         """Each process on each instance, once, with all it uses there.

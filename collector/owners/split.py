@@ -82,8 +82,9 @@ def split_by_sms(
 def _users(claims: Iterable[Claim], owners: Mapping[int, str]) -> Iterable[Claim]:
     """Those that may compute: not the server of MPS, whose clients the driver lists apart and by their own PIDs.
 
-    It does so from Volta on. Of a card before that it lists the server alone, and samples what that does (Maxwell on,
-    which are all that a driver of 510 has), so that nobody comes to ask here.
+    It does so from Volta on, and `owners` have no server of MPS where it lists none. Of a card before Volta it lists
+    the server alone, and samples what that does (Maxwell on, which are all that a driver of 510 has), so that nobody
+    comes to ask here.
     """
     return (claim for claim in claims if owners.get(claim.pid) != UNATTRIBUTED)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from collector.kernel_records import KernelRecords
+from tests.collector.disks import descriptors_of
 from tests.collector.packet_log import PacketLog
 
 
@@ -104,6 +105,12 @@ def test_a_log_that_ends_before_what_was_heard_of_it_is_another(device: PacketLo
                 device.write(8, "newer")
             assert [text[-5:] for text in records.unheard()] == ["newer"]
             assert records.lost == 0
+
+
+def test_a_log_that_opens_and_cannot_be_read_is_closed(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        KernelRecords(tmp_path, None)
+    assert descriptors_of(tmp_path) == []
 
 
 def test_a_device_that_has_no_records_is_read_by_lines(device: PacketLog) -> None:

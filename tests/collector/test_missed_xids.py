@@ -189,22 +189,21 @@ def test_a_log_that_was_truncated_is_heard_from_here_on(folder: Path) -> None:
     assert _run(folder) == {"79": 2}
 
 
-def _wait_for_a_write(path: Path) -> None:
-    before_ns = path.stat().st_mtime_ns
+def _wait_for_a_write(path: Path, before_ns: int) -> None:
     wait_until(lambda: path.stat().st_mtime_ns != before_ns)
 
 
 def test_however_often_it_is_killed_each_is_counted_once(folder: Path) -> None:
     """By SIGKILL, at any moment: the counts and the place are on the disk together."""
     _run(folder)
-    written = 0
+    state, written = folder / "node.json", 0
     for pause_s in (None, 0.05, 0.1, 0.4, 0.8):
         _write(folder, 31)
-        command = [sys.executable, "-c", LISTEN, str(folder)]
+        command, before_ns = [sys.executable, "-c", LISTEN, str(folder)], state.stat().st_mtime_ns
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         if pause_s is not None:
             # It has begun to listen.
-            _wait_for_a_write(folder / "node.json")
+            _wait_for_a_write(state, before_ns)
             _write(folder, 31, 31)
             CLOCK.sleep_s(pause_s)
             written += 2

@@ -4,12 +4,13 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 import structlog
 
 from collector.node_claim import NodeClaim
-from tests.collector.claims import HOLDER, STORE, Hold, holders, unclaimed_node
+from tests.collector.claims import HOLDER, STORE, Hold, Holder, holders, unclaimed_node
 
 
 @pytest.fixture
@@ -62,9 +63,9 @@ def test_a_password_of_the_store_is_in_no_name(node: str, hold: Hold) -> None:
 
 
 def test_one_that_becomes_a_new_program_keeps_it(node: str, hold: Hold) -> None:
-    """As a collector does whose driver was exchanged: nobody comes between."""
+    """As a collector does whose driver was exchanged, however often that is: nobody comes between."""
     again = "claim.take(); claim.hand_on(); os.execv(sys.executable, [sys.executable, '-c', {!r}, *sys.argv[1:3]])"
-    holder = hold(again.format(HOLDER.format("")))
+    holder = hold(again.format(HOLDER.format(again.format(HOLDER.format("")))))
     assert holder.answer == "True"
     with closing(NodeClaim(node, STORE)) as claim:
         assert not claim.take()
@@ -72,6 +73,52 @@ def test_one_that_becomes_a_new_program_keeps_it(node: str, hold: Hold) -> None:
         holder.process.kill()
         claim.wait(60)
         assert claim.take()
+
+
+def test_one_that_waits_sees_no_end_while_there_is_none(node: str, hold: Hold) -> None:
+    """The one that has it becomes a new program meanwhile, at the word of its input, and lets go of who waits."""
+    lines = "claim.take(); claim.hand_on(); print('had', flush=True); sys.stdin.readline()\n"
+    again = "os.execv(sys.executable, [sys.executable, '-c', {!r}, *sys.argv[1:3]])"
+    holder = hold(lines + again.format(HOLDER.format("")))
+    assert holder.answer == "had"
+    with closing(NodeClaim(node, STORE)) as claim:
+        assert not claim.take()
+        assert holder.process.stdin is not None
+        assert holder.process.stdout is not None
+        holder.process.stdin.write("\n")
+        holder.process.stdin.flush()
+        assert holder.process.stdout.readline().strip() == "True"
+        claim.wait(0)
+        assert not claim.take()
+        assert claim.holder_pid == holder.process.pid
+
+
+def test_those_who_waited_and_left_keep_nobody_from_seeing_whose_it_is(node: str, hold: Hold) -> None:
+    """The kernel keeps what they leave behind, as a supervisor leaves that starts one again every 2 s."""
+    holder = hold()
+    for _ in range(200):
+        with closing(NodeClaim(node, STORE)) as claim:
+            assert not claim.take()
+    assert _open_files(holder) < 50
+
+
+def _open_files(holder: Holder) -> int:
+    return sum(1 for _ in Path(f"/proc/{holder.process.pid}/fd").iterdir())
+
+
+def test_a_crowd_that_waits_keeps_nobody_from_seeing_whose_it_is(node: str, hold: Hold) -> None:
+    """Nor does it use up what the one that has it may have open."""
+    holder = hold()
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(closing(NodeClaim(node, STORE))) for _ in range(200)]
+        assert not any(claim.take() for claim in crowd)
+        assert _open_files(holder) < 100
+        for claim in (crowd[0], crowd[-1]):
+            claim.wait(0)
+            assert not claim.take()
+        holder.process.kill()
+        crowd[0].wait(60)
+        assert crowd[0].take()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")

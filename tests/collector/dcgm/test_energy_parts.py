@@ -25,8 +25,9 @@ PROFILES = {"MIG-3": "3g.20gb", "MIG-1": "1g.5gb+me"}
 SIZES = {"": 1.0, "MIG-3": 3 / 7, "MIG-1": 1 / 7, "MIG-untold": 0.0}
 WHOLE = [("", "alloc:a"), ("", "slurm:7"), ("", UNATTRIBUTED)]
 SHARED = [(mig_uuid, owner) for mig_uuid in list(SIZES)[1:] for owner in ("alloc:a", "alloc:b", UNATTRIBUTED)]
-# Seconds after the window's begin: nothing is told, no owners are, the counter begins anew.
-HOLE, UNOWNED, RESET = range(600, 650), range(1_200, 1_220), 2_000
+# Seconds after the window's begin: nothing is told, no owners are, the counter begins anew. The hole takes three of the
+# seconds in which profiles are told.
+HOLE, UNOWNED, RESET = range(600, 730), range(1_200, 1_220), 2_000
 
 Place = tuple[str, str]
 

@@ -165,7 +165,8 @@ def test_two_collectors_of_a_node_are_as_good_as_one(
     sampled = samples.filter(samples["series"] == COLLECTOR_LATENESS.name)["second_s"].sort().to_list()
     assert len(set(sampled)) == len(sampled)
     missing = set(range(sampled[0], sampled[-1] + 1)) - set(sampled)
-    assert all(second_s >= killed_s - 1 for second_s in missing), (killed_s, sorted(missing), node.log())
+    late = holes[HoleReason.LATE] + others_holes[HoleReason.LATE]
+    assert sum(second_s < killed_s - 1 for second_s in missing) <= late, (killed_s, sorted(missing), node.log())
     assert len(missing) <= sum(holes.values()) + sum(others_holes.values()), (sorted(missing), node.log())
     assert holes[HoleReason.STOOD_BY] >= 3, "the other has sampled those"
     assert not others_holes[HoleReason.STOOD_BY], "it had sampled nothing before"

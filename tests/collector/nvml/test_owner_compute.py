@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from collector.nvml.source import NvmlSource
 from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState
 from domain.series import (
@@ -16,20 +14,12 @@ from domain.series import (
     OWNER_COMPUTE,
     OWNER_MEMORY,
 )
-from domain.units import GIB, MIB
+from domain.units import GIB
 from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_process, told_uses
 from tests.fakes.nvml.driver import Can, FakeDriver
 from tests.fakes.nvml.processes import ProcTree
 
 SECOND_US = 1_000_000
-
-
-def _run_mps(driver: FakeDriver, proc: ProcTree, uuid: str) -> None:
-    """The operator's server of MPS (100), and clients of it of two owners (101, 102), as the driver lists them."""
-    run_process(driver, proc, uuid, 100, "/system.slice/nvidia-mps.service", 32 * MIB)
-    for pid, owner in ((101, "a"), (102, "b")):
-        run_process(driver, proc, uuid, pid, f"/system.slice/gputab-{owner}.scope")
-        driver.process(uuid, pid, GIB, "mps")
 
 
 class TestCompute:
@@ -46,75 +36,6 @@ class TestCompute:
 
         assert compute_of(reading) == {"alloc:101": 0.9, "alloc:102": 0.0, "alloc:103": 0.0, UNATTRIBUTED: 0.0}
         assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "process_samples")
-
-    @pytest.mark.parametrize(
-        ("percents", "expected"),
-        [
-            ({100: 5, 101: 50, 102: 30}, {"alloc:a": 0.5, "alloc:b": 0.3, UNATTRIBUTED: 0.1}),
-            ({101: 90, 102: 45}, {"alloc:a": 0.6, "alloc:b": 0.3, UNATTRIBUTED: 0.0}),
-        ],
-        ids=["beside each other", "at the same time"],
-    )
-    def test_clients_of_mps_have_what_each_computed(
-        self, driver: FakeDriver, proc: ProcTree, own: Own, percents: dict[int, int], expected: dict[str, float]
-    ) -> None:
-        """Their kernels run at once, and may add up to more than the card was busy. The server's part is nobody's."""
-        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-        _run_mps(driver, proc, uuid)
-        told_uses(driver, uuid, percents)
-
-        reading = own(uuid).read()
-
-        assert compute_of(reading) == expected
-        assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "process_samples")
-
-    def test_clients_of_mps_are_not_told_apart_where_no_process_is_sampled(
-        self, driver: FakeDriver, proc: ProcTree, own: Own
-    ) -> None:
-        """Memory is each one's all the same."""
-        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-        driver.deny(uuid, Can.PROCESS_UTILIZATION)
-        _run_mps(driver, proc, uuid)
-
-        reading = own(uuid).read()
-
-        assert memory_of(reading) == {"alloc:a": GIB, "alloc:b": GIB, UNATTRIBUTED: 2 * GIB}
-        assert {use.compute_ratio for use in reading.owners.values()} == {None}
-        assert reading.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
-        assert OWNER_COMPUTE not in reading.bases
-
-    def test_the_server_of_mps_does_not_count_where_no_process_is_sampled(
-        self, driver: FakeDriver, proc: ProcTree, own: Own
-    ) -> None:
-        """It works for its clients: beside one tenant's all that was computed is that tenant's."""
-        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-        driver.deny(uuid, Can.PROCESS_UTILIZATION)
-        _run_mps(driver, proc, uuid)
-        driver.end_process(uuid, 102)
-        card = own(uuid)
-
-        reading = card.read()
-
-        assert compute_of(reading) == {"alloc:a": 0.9, UNATTRIBUTED: 0.0}
-        assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "sole_owner")
-        assert memory_of(reading) == {"alloc:a": GIB, UNATTRIBUTED: 3 * GIB}
-        assert card.owners.unproved == 0
-
-        driver.end_process(uuid, 101)
-        assert compute_of(card.read()) == {UNATTRIBUTED: 0.9}, "whose it was is not known"
-
-    def test_who_is_called_like_a_server_of_mps_counts(self, driver: FakeDriver, proc: ProcTree, own: Own) -> None:
-        """By its process' name and by a unit of its own manager, which a tenant may both choose."""
-        uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-        driver.deny(uuid, Can.PROCESS_UTILIZATION)
-        run_process(driver, proc, uuid, 101, "/system.slice/gputab-a.scope")
-        user = "/user.slice/user-1000.slice/user@1000.service/app.slice/nvidia-mps.service"
-        proc.process(100, user, name="nvidia-cuda-mps")
-        driver.process(uuid, 100, 32 * MIB)
-        card = own(uuid)
-
-        assert card.read().missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
-        assert card.owners.unproved == 1
 
     def test_samples_that_add_up_to_more_than_the_card_was_busy_are_parts_of_it(
         self, driver: FakeDriver, proc: ProcTree, own: Own
