@@ -24,6 +24,8 @@ from collector.waiting_room import WaitingRoom
 _CREDENTIALS = struct.Struct("3i")
 # So many can come at once, before the waiting room has let the first in.
 _COMING = 128
+# A path has no more (PATH_MAX).
+_WORD_BYTES = 4_096
 # One that is about to listen, or has just ended, says nothing for a moment.
 _TRIES = 20
 _TRY_SECONDS = 0.1
@@ -46,14 +48,20 @@ class NodeClaim:
     keep a node from being measured.
     """
 
-    def __init__(self, node: str, store_url: str) -> None:
-        """Collectors of one node are in each other's way where they tell the same store."""
+    def __init__(self, node: str, store_url: str, state: Path) -> None:
+        """Collectors of one node are in each other's way where they tell the same store.
+
+        `state` is the file in which this one puts down what is to be known over restarts; the next is told of it.
+        """
         store = urlsplit(store_url)
         # Without a password that may be in it, since all names are for everyone to see.
         told = f"{node}\n{store.hostname}\n{store.port}\n{store.path}"
         self._node = node
         self.name = f"\0gputab-collector-{hashlib.sha256(told.encode()).hexdigest()[:32]}"
         """Of the socket."""
+        self.former_state: Path | None = None
+        """That file of the last that was waited for; None where none was, or it had no time to say."""
+        self._state = state
         self._mine: WaitingRoom | None = None
         self._holder: Holder | None = None
 
@@ -70,7 +78,8 @@ class NodeClaim:
         for _ in range(_TRIES):
             try:
                 if self._mine is None:
-                    self._mine = WaitingRoom(self._node, self._handed_on() or self._listen())
+                    word = os.fsencode(self._state.absolute())
+                    self._mine = WaitingRoom(self._node, self._handed_on() or self._listen(), word)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     log.warning("node_not_claimed", node=self._node, error=error.strerror, remedy="run one collector")
@@ -90,7 +99,10 @@ class NodeClaim:
     def wait(self, seconds: float) -> None:
         """Return when who has it has ended, or after so long."""
         connections = [] if self._holder is None else [self._holder.connection]
-        if select.select(connections, [], [], seconds)[0]:
+        for connection in select.select(connections, [], [], seconds)[0]:
+            if word := _received(connection):
+                self.former_state = Path(os.fsdecode(word))
+                continue
             self._let_go_of_holder()
             # One that has too many waiting, or becomes a new program, lets go of us and lives on.
             select.select([], [], [], _TRY_SECONDS)
@@ -156,3 +168,10 @@ class NodeClaim:
         if self._holder is not None:
             self._holder.connection.close()
             self._holder = None
+
+
+def _received(connection: socket.socket) -> bytes:
+    """What came by it; nothing where it has ended."""
+    with suppress(OSError):
+        return connection.recv(_WORD_BYTES)
+    return b""

@@ -6,6 +6,7 @@ lost, could not say what is missing.
 
 import os
 import threading
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,14 +87,8 @@ class NodeState:
         found = None if path is None else _read(path)
         self._saved = found or Remembered(boot)
         self._now = self._saved
-        if found is not None and found.boot != boot:
-            gone = {
-                card: {number: replace(each, is_there=False) for number, each in numbers.items()}
-                for card, numbers in found.instances.items()
-            }
-            # A log begins with its boot, in which nobody has counted anything yet.
-            unheard = HeardLog() if found.boot and boot else None
-            self._now = replace(found, boot=boot, instances=gone, log=unheard)
+        if found is not None:
+            self._now = _in_boot(found, boot)
 
     @property
     def remembered(self) -> Remembered:
@@ -104,6 +99,23 @@ class NodeState:
         """Remember other parts than before, by their names in `Remembered`."""
         with self._lock:
             self._now = replace(self._now, **parts)
+
+    def take_over(self, path: Path) -> None:
+        """Know what another collector of the node has put down in that file, too; one that has ended.
+
+        Where it cannot be read this is said, and what was known here has to do.
+        """
+        try:
+            found = _parsed(path.read_bytes())
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else _first_line(error)
+            remedy = "let collectors of one node read each other's 'data_dir'; counts of XIDs may begin anew"
+            log.warning("node_state_not_taken_over", path=str(path), reason=reason, remedy=remedy)
+            return
+        with self._lock:
+            self._now = _joined(_in_boot(found, self._now.boot), self._now)
 
     def save(self) -> None:
         """Write what has changed since; where the disk takes nothing this is said once, and tried again next time."""
@@ -122,6 +134,45 @@ class NodeState:
         self._is_failing = False
 
 
+def _in_boot(found: Remembered, boot: str) -> Remembered:
+    """What was put down in whichever boot, as it is true in this one."""
+    if found.boot == boot:
+        return found
+    gone = {
+        card: {number: replace(each, is_there=False) for number, each in numbers.items()}
+        for card, numbers in found.instances.items()
+    }
+    # A log begins with its boot, in which nobody has counted anything yet.
+    unheard = HeardLog() if found.boot and boot else None
+    return replace(found, boot=boot, instances=gone, log=unheard)
+
+
+def _joined(last: Remembered, former: Remembered) -> Remembered:
+    """What two collectors of a node know together, of one boot: `last` told of it after `former` had."""
+    known = {device.uuid for device in last.devices}
+    instances = {card: dict(numbers) for card, numbers in former.instances.items()}
+    for card, numbers in last.instances.items():
+        mine = instances.setdefault(card, {})
+        mine |= {
+            number: each
+            for number, each in numbers.items()
+            if number not in mine or mine[number].generation <= each.generation
+        }
+    xids = {
+        card: dict(Counter(last.xids.get(card, {})) | Counter(former.xids.get(card, {})))
+        for card in last.xids.keys() | former.xids.keys()
+    }
+    heard = [each.log for each in (last, former) if each.log is not None]
+    return replace(
+        last,
+        devices=(*last.devices, *(device for device in former.devices if device.uuid not in known)),
+        instances=instances,
+        xids=xids,
+        # Of what either has counted nothing is to be counted again.
+        log=None if last.log is None else max(heard, key=lambda each: each.until),
+    )
+
+
 def _read(path: Path) -> Remembered | None:
     try:
         text = path.read_bytes()
@@ -132,10 +183,8 @@ def _read(path: Path) -> Remembered | None:
             f"cannot read {str(path)!r}: {error.strerror}; make the collector's user own it"
         ) from error
     try:
-        found = _FILE.validate_json(text, strict=True)
-        if found.format != _FORMAT:
-            raise ValueError(f"its format is {found.format}, this gputab knows {_FORMAT}")
-    except (ValidationError, ValueError) as error:
+        return _parsed(text)
+    except ValueError as error:
         aside = path.with_name(f"{path.name}.damaged")
         with suppress(OSError):
             path.replace(aside)
@@ -143,6 +192,13 @@ def _read(path: Path) -> Remembered | None:
         remedy = "nothing, unless a card is missing now: it is not expected any more"
         log.error("node_state_damaged", path=str(path), reason=reason, set_aside=str(aside), remedy=remedy)
         return None
+
+
+def _parsed(text: bytes) -> Remembered:
+    """Raises ValueError, of which pydantic's is one."""
+    found = _FILE.validate_json(text, strict=True)
+    if found.format != _FORMAT:
+        raise ValueError(f"its format is {found.format}, this gputab knows {_FORMAT}")
     return found
 
 

@@ -214,10 +214,7 @@ def _split_anew(telling: Telling, reading: DeviceReading, shared: Series) -> Map
         telling.bases.pop(OWNER_COMPUTE, None)
         telling.missing[OWNER_COMPUTE] = telling.missing.get(shared, FieldState.NOT_READY)
     memory = {owner: use.memory_bytes for owner, use in reading.owners.items()}
-    uses = {
-        owner: OwnerUse(memory.get(owner), compute.get(owner, 0.0) if compute else None)
-        for owner in {**memory, **compute}
-    }
+    uses = {owner: OwnerUse(memory.get(owner), compute.get(owner)) for owner in {**memory, **compute}}
     return {owner: use for owner, use in uses.items() if use != OwnerUse(None, None)}
 
 

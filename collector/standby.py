@@ -37,7 +37,8 @@ def stand_by(
     """Wait until the node is ours, True, or `stop` is set, False. Nothing is sampled, nor said of the node meanwhile.
 
     What was sampled before goes on to the store. The seconds of the wait are holes of this queue for a reason of their
-    own, since the other has sampled them. `check_store` as for `collect`.
+    own: the other has sampled them, and may have ended before it delivered them all. So the mark that follows vouches
+    for what was counted. `check_store` as for `collect`.
 
     Raises whatever broke the delivery. `queue` and `pusher` stay open.
     """
@@ -45,7 +46,7 @@ def stand_by(
     began_s = steady.now_us() // MICROSECONDS
     sender = Sender(node, queue, pusher, steady, check_store)
     over = Event()
-    log.warning("standing_by", node=node, for_pid=claim.holder_pid, waiting_seconds=len(queue))
+    log.warning("standing_by", node=node, for_pid=claim.holder_pid, from_s=began_s, waiting_seconds=len(queue))
     sending = Tasks(node, [partial(sender.run, answer_s=_ANSWER_SECONDS)], over)
     try:
         while not (is_ours := claim.take()) and not stop.is_set() and not over.is_set():
@@ -65,6 +66,7 @@ def stand_by(
 def _count_holes(queue: BatchQueue, began_s: int, next_s: int) -> None:
     """Let `next_s` be the first to be sampled, by which the other has ended."""
     for second_s, reason in ((began_s, HoleReason.NOT_RUNNING), (next_s, HoleReason.STOOD_BY)):
-        until_s = queue.sampled_until_s
-        if until_s is not None and second_s > until_s:
+        # A queue without a second begins as we begin to wait.
+        until_s = queue.sampled_until_s or began_s
+        if second_s > until_s:
             queue.skip_to(second_s, second_s - until_s, reason)

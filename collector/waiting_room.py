@@ -7,6 +7,7 @@ see who has the claim.
 import select
 import selectors
 import socket
+from contextlib import suppress
 from functools import partial
 from threading import Thread
 
@@ -20,12 +21,13 @@ _PAUSE_SECONDS = 0.01
 
 
 class WaitingRoom:
-    """The connections to a listening socket, on a thread of its own; nothing is ever said to them."""
+    """The connections to a listening socket, on a thread of its own. Each is told one thing as it comes."""
 
-    def __init__(self, node: str, door: socket.socket) -> None:
-        """`door` is that socket, which is the room's from now on."""
+    def __init__(self, node: str, door: socket.socket, word: bytes) -> None:
+        """`door` is that socket, which is the room's from now on; `word` is what they are told."""
         door.setblocking(False)
         self._door = door
+        self._word = word
         self._waiting: set[socket.socket] = set()
         self._bell, self._rung = socket.socketpair()
         self._selector = selectors.DefaultSelector()
@@ -63,8 +65,10 @@ class WaitingRoom:
         if len(self._waiting) == _SEATS:
             waiting.close()
             return
+        with suppress(OSError):
+            waiting.send(self._word)
         self._waiting.add(waiting)
-        # Nobody says anything here: it will have left.
+        # None of them says anything: it will have left.
         self._selector.register(waiting, selectors.EVENT_READ, partial(self._see_off, waiting))
 
     def _see_off(self, waiting: socket.socket) -> None:

@@ -90,13 +90,13 @@ def collectors(number: int, at: tuple[int, int, int, int]) -> Table:
     return Table(
         number,
         "Collectors",
-        "Counts are of the whole range. Holes: seconds in which nothing was sampled. Missed reads: seconds in which "
-        "one card gave no answer in time: look at that card. Refused: seconds that the store would not keep, set "
-        "aside on the node's disk. Garbage: readings that no card can have. A clock 2 s off keeps windows from "
-        "settling.",
+        "Counts are of the whole range. Holes: seconds in which no collector of the node sampled anything. Missed "
+        "reads: seconds in which one card gave no answer in time: look at that card. Refused: seconds that the store "
+        "would not keep, set aside on the node's disk. Garbage: readings that no card can have. A clock 2 s off keeps "
+        "windows from settling.",
         at,
         [
-            _increase(COLLECTOR_HOLES),
+            f"sum by (node) (increase({of(COLLECTOR_HOLES, _NOBODY)}[$__range]))",
             _counted(COLLECTOR_MISSED),
             _increase(COLLECTOR_REFUSED),
             _counted(COLLECTOR_GARBAGE),
@@ -116,6 +116,10 @@ def collectors(number: int, at: tuple[int, int, int, int]) -> Table:
         ],
         _NO_COLLECTOR,
     )
+
+
+# Where another collector told of the node, there is no hole in what is stored.
+_NOBODY = f'{NODE},reason!="stood_by"'
 
 
 def _increase(series: Series) -> str:

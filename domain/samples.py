@@ -47,7 +47,10 @@ class Basis(NamedTuple):
 
 
 class ComputeSplit(NamedTuple):
-    """How what a device computes is split, however much it is: the part of each owner, in all 1, and on what basis."""
+    """How what a device computes is split, however much it is: the part of each owner, in all 1, and on what basis.
+
+    `unattributed` is always among them; another owner without a part is one of whom none is told, not 0.
+    """
 
     parts: Mapping[str, float]
     basis: Basis
@@ -94,7 +97,8 @@ class OwnerUse:
     """One owner's part of a device in one second.
 
     `memory_bytes` is None where the driver says of none of the owner's processes how much they use: then that is among
-    what is `unattributed`. `compute_ratio` is None where the card cannot split it.
+    what is `unattributed`. `compute_ratio` is None where it is not told, as of each who shares what nothing splits:
+    then that is, too.
     """
 
     memory_bytes: int | None

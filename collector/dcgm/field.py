@@ -52,7 +52,7 @@ class DcgmField:
 
     `series` is None where it only helps another. `part` is which of a series' parts it is, `bits` the parts that its
     bits are. `unit` is what one of the field's units is in ours. `is_long` marks what grows beyond 32 bits, so that
-    such blanks are numbers there, `zero_is_none` what is never 0 where it is measured.
+    such blanks are numbers there. `zero_means` is why a 0 is no value, of what is never 0 where it is measured.
     """
 
     number: int
@@ -62,7 +62,7 @@ class DcgmField:
     scope: Scope = Scope.ANY
     watch: Watch = Watch.DEVICE
     is_long: bool = False
-    zero_is_none: bool = False
+    zero_means: FieldState | None = None
     part: str | None = None
     bits: Mapping[int, str] = field(default_factory=dict)
 
@@ -72,8 +72,8 @@ class DcgmField:
         reason = self._blank(value) if isfinite(value) else FieldState.GARBAGE
         if reason is not None:
             return reason
-        if self.zero_is_none and value == 0:
-            return FieldState.UNSUPPORTED
+        if value == 0 and self.zero_means is not None:
+            return self.zero_means
         # A float's shortest text is what was written: the exporter prints six decimals.
         exact = Fraction(str(value)) * self.unit
         if self.watch is Watch.PROFILING:

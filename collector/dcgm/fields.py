@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from collector.clock_reasons import CLOCK_REASONS
 from collector.dcgm.field import DcgmField, Scope, Watch
+from domain.samples import FieldState
 from domain.series import (
     GPU_BUSY,
     GPU_CLOCK_EVENT,
@@ -103,7 +104,7 @@ POWER = _dev(155, "DCGM_POWER_USAGE POWER_USAGE BOARD_POWER_WATTS", GPU_POWER)
 # A counter that stands at 0 counts nothing.
 ENERGY = replace(
     _dev(156, "DCGM_TOTAL_ENERGY_CONSUMPTION TOTAL_ENERGY_CONSUMPTION", GPU_ENERGY, _MILLIJOULES, is_long=True),
-    zero_is_none=True,
+    zero_means=FieldState.UNSUPPORTED,
 )
 CLOCK_EVENTS = replace(
     _dev(112, "CLOCK_THROTTLE_REASONS CLOCKS_EVENT_REASONS", GPU_CLOCK_EVENT, is_long=True), bits=CLOCK_REASONS
@@ -112,8 +113,11 @@ MEMORY_TOTAL = _dev(250, "FB_TOTAL", GPU_MEMORY_TOTAL, _MIB, scope=Scope.ANY)
 MEMORY_FREE = _dev(251, "DCGM_FB_FREE FB_FREE", None, _MIB, scope=Scope.ANY)
 MEMORY_USED = _dev(252, "DCGM_FB_USED FB_USED", GPU_MEMORY_USED, _MIB, scope=Scope.ANY)
 MEMORY_RESERVED = _dev(253, "FB_RESERVED", GPU_MEMORY_RESERVED, _MIB, scope=Scope.ANY)
-# Told when it happens, and not read in periods.
-LAST_XID = _dev(230, "DCGM_XID_ERRORS XID_ERRORS XID_ERROR", GPU_LAST_XID, scope=Scope.ANY)
+# Told when it happens, and not read in periods. No XID has the number 0: by it DCGM 4.4.1 says what 4.5.3 leaves blank,
+# that none is known (dcgm-exporter 700), be it that there was none or that this card tells none.
+LAST_XID = replace(
+    _dev(230, "DCGM_XID_ERRORS XID_ERRORS XID_ERROR", GPU_LAST_XID, scope=Scope.ANY), zero_means=FieldState.NOT_READY
+)
 
 FIELDS = (
     BUSY,
@@ -139,7 +143,10 @@ FIELDS = (
     ENERGY,
     _dev(150, "DCGM_GPU_TEMP GPU_TEMP GPU_TEMP_CELSIUS", GPU_TEMPERATURE),
     # Cards whose memory has no sensor say 0 degrees, as an L4 does.
-    replace(_dev(140, "DCGM_MEMORY_TEMP MEMORY_TEMP MEMORY_TEMP_CELSIUS", GPU_MEMORY_TEMPERATURE), zero_is_none=True),
+    replace(
+        _dev(140, "DCGM_MEMORY_TEMP MEMORY_TEMP MEMORY_TEMP_CELSIUS", GPU_MEMORY_TEMPERATURE),
+        zero_means=FieldState.UNSUPPORTED,
+    ),
     _dev(100, "DCGM_SM_CLOCK SM_CLOCK", GPU_SM_CLOCK, _MEGAHERTZ),
     _dev(101, "DCGM_MEMORY_CLOCK MEM_CLOCK", GPU_MEMORY_CLOCK, _MEGAHERTZ),
     _total(1092, "PCIE_RX_BYTES_TOTAL", GPU_PCIE_RECEIVED),

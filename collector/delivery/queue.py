@@ -150,10 +150,11 @@ class BatchQueue:
             self._holes.say(second_s)
 
     def skip_to(self, second_s: int, holes: int, reason: HoleReason) -> None:
-        """Let `second_s` be next, after `holes`, though later ones were put by a wrong clock. On disk with that one."""
+        """Let `second_s` be next, after `holes`, though later ones were put by a wrong clock."""
         with self._lock:
             self._counts["sampled_until_s"] = second_s
             self._holes.add(holes, reason)
+            self._write()
 
     def newest(self, seconds: int) -> list[Batch]:
         """Those of the last `seconds` sampled seconds that wait, in the order of time."""

@@ -57,9 +57,7 @@ class QueueFile(sqlite3.Connection):
             self.execute("PRAGMA cache_size = -256")
             # Each commit is on the disk before it returns, so a power cut costs at most the second in progress.
             self.execute("PRAGMA synchronous = FULL")
-            self._check_format()
-            # Whole or not at all: a file that has what is newer says so.
-            self.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+            self._make(self._found_format())
         except sqlite3.Error as error:
             self.close()
             if _is_damage(error):
@@ -116,14 +114,27 @@ class QueueFile(sqlite3.Connection):
                 self.execute("ROLLBACK")
             raise
 
-    def _check_format(self) -> None:
-        found = self.execute("PRAGMA user_version").fetchone()[0]
+    def _make(self, found: int) -> None:
+        """Let there be what this gputab knows, whole or not at all: a file that has what is newer says so."""
+        try:
+            self.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
+        except sqlite3.Error as error:
+            if found != _FORMAT or _code(error) != sqlite3.SQLITE_FULL:
+                raise
+            # All is there, and a full disk costs no more now than it does later.
+            if self.in_transaction:
+                self.execute("ROLLBACK")
+
+    def _found_format(self) -> int:
+        """Raises UnavailableError for one of a newer gputab."""
+        found: int = self.execute("PRAGMA user_version").fetchone()[0]
         if found not in range(_FORMAT + 1):
             self.close()
             raise UnavailableError(
                 f"cannot use the queue {str(self._path)!r}: its format is {found}, this gputab knows up to {_FORMAT}; "
                 "deliver it with the version that made it, or move it away"
             )
+        return found
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

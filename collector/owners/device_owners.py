@@ -4,10 +4,12 @@ basis of compute    when
 process_samples     the driver samples what each process uses of the SMs (of no card in MIG mode)
 sole_owner          it does not, and all processes on the device are one owner's, or nobody's
 sm_share            on a GPU instance with several owners: by the SMs of the compute instances that they run in
+shared              several owners have what nothing splits: all of it is nobody's
 
-Where none of them holds, compute by owner is missing, not 0. `at_least` as the basis of memory means that the driver
-does not say how much some process uses: its owner has that much more, and `unattributed` less. An owner of whose
-processes it says nothing has no bytes, not 0; where it says nothing of any, memory by owner is missing.
+Who shares what nothing splits has no ratio of it, which is not 0. Compute by owner is missing where the ratio is, or
+where the driver fails to say what it can be split by. `at_least` as the basis of memory means that the driver does not
+say how much some process uses: its owner has that much more, and `unattributed` less. An owner of whose processes it
+says nothing has no bytes, not 0; where it says nothing of any, memory by owner is missing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +25,14 @@ _AT_LEAST = Basis("nvml", "at_least")
 _SAMPLED = Basis("nvml", "process_samples")
 _SOLE = Basis("nvml", "sole_owner")
 _BY_SMS = Basis("nvml", "sm_share")
+_SHARED = Basis("nvml", "shared")
 
 
 class Compute(NamedTuple):
-    """A device's busy ratio by owner, and on what basis; nothing, and why. `split` is that of `DeviceReading`."""
+    """A device's busy ratio by owner, and on what basis; nothing, and why. `split` is that of `DeviceReading`.
+
+    `unattributed` is among them wherever any ratio is told.
+    """
 
     by_owner: Mapping[str, float]
     how: Basis | FieldState
@@ -41,8 +47,8 @@ def compute_by_samples(
     if ratio is None:
         return Compute({}, reading.missing.get(GPU_BUSY, FieldState.UNSUPPORTED))
     if percents is FieldState.UNSUPPORTED:
-        owner = sole_owner(claims, owners)
-        return Compute({}, percents) if owner is None else Compute({owner: ratio}, _SOLE)
+        whole = _whole(claims, owners)
+        return Compute(whole.of(ratio), whole.basis)
     if isinstance(percents, FieldState):
         return Compute({}, percents)
     return Compute(split_compute(ratio, percents, owners), _SAMPLED)
@@ -68,14 +74,23 @@ def compute_by_sms(
 def _split_of_instance(
     claims: Sequence[Claim], owners: Mapping[int, str], sms: Callable[[], Mapping[int, int] | FieldState]
 ) -> ComputeSplit | FieldState:
-    owner = sole_owner(claims, owners)
-    if owner is not None:
-        return ComputeSplit({owner: 1.0}, _SOLE)
+    whole = _whole(claims, owners)
+    # Within one compute instance the driver tells nobody apart, whatever its size.
+    if whole.basis == _SOLE or len({claim.ci_id for claim in claims}) == 1:
+        return whole
     told = sms()
     if isinstance(told, FieldState):
         return told
     parts = split_by_sms(1.0, claims, owners, told)
-    return FieldState.UNSUPPORTED if parts is None else ComputeSplit(parts, _BY_SMS)
+    return whole if parts is None else ComputeSplit(parts, _BY_SMS)
+
+
+def _whole(claims: Sequence[Claim], owners: Mapping[int, str]) -> ComputeSplit:
+    """All of a device as its one owner's, or where several share it as nobody's."""
+    owner = sole_owner(claims, owners)
+    if owner is None:
+        return ComputeSplit({UNATTRIBUTED: 1.0}, _SHARED)
+    return ComputeSplit({UNATTRIBUTED: 0.0, owner: 1.0}, _SOLE)
 
 
 class DeviceOwners:
@@ -112,9 +127,11 @@ class DeviceOwners:
             bases[OWNER_COMPUTE] = compute.how
         else:
             missing[OWNER_COMPUTE] = compute.how
+        # Who is in none of a card's samples has computed nothing; without samples, nothing is known of him.
+        unsampled = 0.0 if compute.how == _SAMPLED else None
         return replace(
             reading,
-            owners=_uses(memory, compute.by_owner),
+            owners=_uses(memory, compute.by_owner, unsampled),
             missing=self._missing.of(reading.missing, missing),
             bases=self._bases.of(reading.bases, bases),
             split=compute.split,
@@ -125,11 +142,16 @@ def _of(pids: Iterable[int], owners: Mapping[int, str]) -> set[str]:
     return {owners[pid] for pid in pids if pid in owners}
 
 
-def _uses(memory: Mapping[str, int | None], compute: Mapping[str, float]) -> dict[str, OwnerUse]:
-    """Both by owner, of whom either is told. Who has computed and no longer has memory has 0 bytes, if any are told."""
+def _uses(
+    memory: Mapping[str, int | None], compute: Mapping[str, float], unsampled: float | None
+) -> dict[str, OwnerUse]:
+    """Both by owner, of whom either is told; `unsampled` is the ratio of those who are not in `compute`.
+
+    Who has computed and no longer has memory has 0 bytes, if any are told.
+    """
     freed_bytes = None if memory[UNATTRIBUTED] is None else 0
     uses = {
-        owner: OwnerUse(memory.get(owner, freed_bytes), compute.get(owner, 0.0) if compute else None)
+        owner: OwnerUse(memory.get(owner, freed_bytes), compute.get(owner, unsampled))
         for owner in {**memory, **compute}
     }
     return {owner: use for owner, use in uses.items() if use != OwnerUse(None, None)}

@@ -25,6 +25,7 @@ from collector.dcgm.exporter import DcgmExporterSource
 from collector.delivery.node_service import NodeService
 from collector.delivery.queue import BatchQueue
 from collector.node_claim import NodeClaim
+from collector.node_state import node_state_path
 from collector.process import collect as run_collector
 from collector.process import queue_path
 from collector.quiesce import QuiesceDesk
@@ -95,12 +96,13 @@ def collect(
     _check_kind(source, world, dcgm, dcgm_engine)
     other = _open_other(config, name, world, dcgm, dcgm_engine)
     desk = _quiesce_desk(config, name) if other is None or source is SourceKind.NVML else None
-    with closing(NodeClaim(name, config.victoriametrics_url)) as claim:
+    state = node_state_path(config.data_dir, name)
+    with closing(NodeClaim(name, config.victoriametrics_url, state)) as claim:
         if not claim.take() and not _stand_by(config, name, stop, claim):
             return
         try:
             if desk is not None:
-                _collect_nvml(config, name, stop, desk, other)
+                _collect_nvml(config, name, stop, desk, other, claim.former_state)
             elif other is not None:
                 with closing(other):
                     _collect(config, name, stop, other)
@@ -132,11 +134,15 @@ def _quiesce_desk(config: Settings, node: str) -> QuiesceDesk:
     return desk
 
 
-def _collect_nvml(config: Settings, node: str, stop: Event, desk: QuiesceDesk, beside: Source | None) -> None:
-    """Collect by NVML, and by the other source where there is one."""
+def _collect_nvml(
+    config: Settings, node: str, stop: Event, desk: QuiesceDesk, beside: Source | None, former_state: Path | None
+) -> None:
+    """Collect by NVML, and by the other source where there is one; knowing what the collector before us knew."""
     clock = composition.clock()
     calls = CallTimes(clock)
     state = open_node_state(config.data_dir, node)
+    if former_state is not None:
+        state.take_over(former_state)
     cards = open_cards(config, clock, calls, state, quiesced=desk.is_wanted())
     with closing(cards if beside is None else ChosenSource(cards, beside)) as source:
         begin = partial(cards.start, desk, KERNEL_LOG)

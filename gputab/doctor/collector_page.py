@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from collector.delivery.holes import HoleReason
 from collector.delivery.queue import BatchQueue
 from collector.delivery.queue_file import QueueInUseError
 from collector.own_values import queue_values
@@ -61,7 +62,8 @@ def page_values(node: str, port: int, client: httpx.Client) -> Values | None:
         values: Values = {}
         for family in text_string_to_metric_families(response.text):
             for sample in family.samples:
-                if sample.labels.get("node") == node:
+                # What another collector of the node has sampled is no hole.
+                if sample.labels.get("node") == node and sample.labels.get("reason") != HoleReason.STOOD_BY:
                     values.setdefault(sample.name, []).append(sample.value)
     except (httpx.HTTPError, ValueError):
         return None

@@ -24,7 +24,7 @@ from domain.series import (
     OWNER_MEMORY,
     Series,
 )
-from gputab.doctor.findings import DeviceReport, Finding, SeriesFinding, UnprovedProcess, Verdict
+from gputab.doctor.findings import CardProcess, DeviceReport, Finding, SeriesFinding, Verdict
 from gputab.doctor.reasons import reason_of, untold
 
 # What is measured over a while has no value in the first second.
@@ -74,10 +74,8 @@ def _report(device: Device, reading: DeviceReading, source: NvmlSource) -> Devic
     family = family_of(device.model, device.architecture, is_instance=reading.mig_uuid is not None)
     checked = refuse_garbage(reading)
     used_bytes = checked.reading.values.get(GPU_MEMORY_USED)
-    proved_bytes = None
-    if checked.reading.owners:
-        proved = [use.memory_bytes for owner, use in checked.reading.owners.items() if owner != UNATTRIBUTED]
-        proved_bytes = sum(used for used in proved if used is not None)
+    told = {owner: use.memory_bytes for owner, use in checked.reading.owners.items() if use.memory_bytes is not None}
+    proved_bytes = sum(told.values()) - told.get(UNATTRIBUTED, 0) if told else None
     return DeviceReport(
         device,
         instance,
@@ -85,7 +83,7 @@ def _report(device: Device, reading: DeviceReading, source: NvmlSource) -> Devic
         tuple(_series_findings(checked.reading, checked.refused, has_instances=device.mig_enabled and not instance)),
         None if used_bytes is None else int(used_bytes),
         proved_bytes,
-        tuple(_unproved(source, device.uuid, instance)),
+        tuple(_processes(source, device.uuid, instance)),
     )
 
 
@@ -109,7 +107,7 @@ def _series_findings(
 def _value(reading: DeviceReading, series: Series) -> tuple[int | float | None, int]:
     """A series' value, or of how many parts it has one."""
     if series is OWNER_MEMORY:
-        return None, len(reading.owners)
+        return None, sum(use.memory_bytes is not None for use in reading.owners.values())
     if series is OWNER_COMPUTE:
         return None, sum(use.compute_ratio is not None for use in reading.owners.values())
     if series in reading.parts:
@@ -117,11 +115,13 @@ def _value(reading: DeviceReading, series: Series) -> tuple[int | float | None, 
     return reading.values.get(series), 0
 
 
-def _unproved(source: NvmlSource, gpu_uuid: str, instance: MigInstance | None) -> Iterator[UnprovedProcess]:
-    for process in source.processes(gpu_uuid):
-        is_here = instance is None or process.gi_id == instance.gi_id
-        if process.owner is None and is_here:
-            yield UnprovedProcess(process.pid, process.used_bytes, str(place(process.pid)), hints(process.pid))
+def _processes(source: NvmlSource, gpu_uuid: str, instance: MigInstance | None) -> Iterator[CardProcess]:
+    for pid, owner, gi_id, used_bytes, sm_percent in source.processes(gpu_uuid):
+        if instance is not None and gi_id != instance.gi_id:
+            continue
+        is_proved = owner is not None
+        where, claims = (None, {}) if is_proved else (str(place(pid)), hints(pid))
+        yield CardProcess(pid, owner, used_bytes, sm_percent, where, claims)
 
 
 def _findings(report: DeviceReport) -> Iterator[Finding]:

@@ -54,15 +54,20 @@ class SeriesFinding(NamedTuple):
         return self.value is not None or self.parts > 0
 
 
-class UnprovedProcess(NamedTuple):
-    """A process on a card of which no cgroup proves an owner.
+class CardProcess(NamedTuple):
+    """A process on a card or MIG instance, and whose it is.
 
-    `place` is where its cgroup's names say that it runs, `hints` are what its environment claims.
+    `sm_percent` is what the driver itself sampled of it lately, 0 to 100: those of processes that take turns may add up
+    to more than the card was busy, and no owner's ratio is above that. None where the driver sampled nothing of it.
+    Where no cgroup proves an owner, `owner` is None, `place` where its cgroup's names say that it runs, and `hints`
+    what its environment claims.
     """
 
     pid: int
+    owner: str | None
     used_bytes: int | None
-    place: str
+    sm_percent: int | None
+    place: str | None
     hints: Mapping[str, str]
 
 
@@ -76,7 +81,7 @@ class DeviceReport:
     series: tuple[SeriesFinding, ...]
     used_bytes: int | None = None
     proved_bytes: int | None = None
-    unproved: tuple[UnprovedProcess, ...] = ()
+    processes: tuple[CardProcess, ...] = ()
 
     @property
     def uuid(self) -> str:

@@ -1,15 +1,15 @@
 """The diagnosis as tables for people, and as JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from domain.units import GIB, MIB
-from gputab.doctor.findings import DeviceReport, Diagnosis, Finding, SeriesFinding, Verdict
+from gputab.doctor.findings import CardProcess, DeviceReport, Diagnosis, Finding, SeriesFinding, Verdict
 
 _MARKS = {Verdict.GOOD: ("ok", "green"), Verdict.NOTE: ("note", "yellow"), Verdict.MEND: ("MEND", "bold red")}
 _MEGAHERTZ = 1_000_000
@@ -28,7 +28,7 @@ def print_report(diagnosis: Diagnosis) -> None:
         console.print(_title(report))
         console.print(_series(report.series))
         console.print(_missing(report.series))
-        console.print(_owners(report))
+        console.print(Group(*_owners(report)))
     console.print(_last_line(diagnosis))
 
 
@@ -55,7 +55,7 @@ def _device(report: DeviceReport) -> dict[str, Any]:
         "series": [{**each._asdict(), "series": each.series.name, "unit": each.series.unit} for each in report.series],
         "used_bytes": report.used_bytes,
         "proved_bytes": report.proved_bytes,
-        "unproved": [{**each._asdict(), "hints": dict(each.hints)} for each in report.unproved],
+        "processes": [{**each._asdict(), "hints": dict(each.hints)} for each in report.processes],
     }
 
 
@@ -104,21 +104,40 @@ def _missing(series: Iterable[SeriesFinding]) -> Table:
     return table
 
 
-def _owners(report: DeviceReport) -> RenderableType:
-    if report.device.mig_enabled and report.uuid == report.device.uuid:
-        return Text("owners are told of each instance", style="dim")
+def _owners(report: DeviceReport) -> Iterator[RenderableType]:
+    if report.device.mig_enabled and report.instance is None:
+        yield Text("owners are told of each instance", style="dim")
+        return
     if report.used_bytes is None or report.proved_bytes is None:
-        return Text("no owners are told of this device", style="dim")
-    if not report.used_bytes:
-        return Text("nobody uses its memory")
-    share = report.proved_bytes / report.used_bytes
-    lines = [f"owners are proved of {share:.0%} of the {report.used_bytes / GIB:.1f} GiB in use"]
-    for process in report.unproved:
-        used = "memory unknown" if process.used_bytes is None else f"{process.used_bytes / MIB:,.0f} MiB"
-        claims = ", ".join(f"{name}={value}" for name, value in process.hints.items())
-        said = f"; it says {claims}" if claims else ""
-        lines.append(f"  nobody's: process {process.pid} in {process.place}, {used}{said}")
-    return Text("\n".join(lines))
+        yield Text("no owners are told of this device", style="dim")
+    elif not report.used_bytes:
+        yield Text("nobody uses its memory")
+    else:
+        share = report.proved_bytes / report.used_bytes
+        yield Text(f"owners are proved of {share:.0%} of the {report.used_bytes / GIB:.1f} GiB in use")
+    if report.processes:
+        yield _processes(report.processes)
+    # A line of its own: an id that is to be copied is broken in no cell.
+    yield from (_nobodys(each) for each in report.processes if each.owner is None)
+
+
+def _processes(processes: Iterable[CardProcess]) -> Table:
+    """Who is on a device; SM is what the driver sampled of each, as it says it."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("process", "memory", "SM"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("whose", overflow="fold")
+    for each in processes:
+        used = "unknown" if each.used_bytes is None else f"{each.used_bytes / MIB:,.0f} MiB"
+        sampled = "" if each.sm_percent is None else f"{each.sm_percent}%"
+        table.add_row(str(each.pid), used, sampled, Text(each.owner or "nobody's"))
+    return table
+
+
+def _nobodys(process: CardProcess) -> Text:
+    claims = ", ".join(f"{name}={value}" for name, value in process.hints.items())
+    said = f"; it says {claims}" if claims else ""
+    return Text(f"  process {process.pid} is nobody's: in {process.place}{said}")
 
 
 def _last_line(diagnosis: Diagnosis) -> Text:

@@ -6,14 +6,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 STORE = "http://127.0.0.1:8428"
+# Nothing is put down in it.
+STATE = Path("state.json")
 # Takes the claim of a node at a store, says what it was told, and lives until its input ends.
 HOLDER = """
 import os, sys
+from pathlib import Path
 from collector.node_claim import NodeClaim
-claim = NodeClaim(*sys.argv[1:3])
+claim = NodeClaim(*sys.argv[1:3], Path("its state.json"))
 {}
 print(claim.take(), flush=True)
 sys.stdin.read()

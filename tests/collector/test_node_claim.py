@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from collector.node_claim import NodeClaim
-from tests.collector.claims import HOLDER, STORE, Hold, Holder, holders, unclaimed_node
+from tests.collector.claims import HOLDER, STATE, STORE, Hold, Holder, holders, unclaimed_node
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def hold(node: str) -> Iterator[Hold]:
 
 def test_the_first_has_it_and_who_comes_later_when_that_has_ended_however_it_ends(node: str, hold: Hold) -> None:
     first = hold()
-    with closing(NodeClaim(node, STORE)) as claim:
+    with closing(NodeClaim(node, STORE, STATE)) as claim:
         assert not claim.take()
         assert claim.holder_pid == first.process.pid
         claim.wait(0)
@@ -39,8 +39,21 @@ def test_the_first_has_it_and_who_comes_later_when_that_has_ended_however_it_end
         assert hold().answer == "False"
 
 
+def test_who_waits_is_told_where_the_other_puts_down_what_it_knows(node: str, hold: Hold) -> None:
+    """Also where it is killed at once: it said so as we came."""
+    first = hold()
+    with closing(NodeClaim(node, STORE, STATE)) as claim:
+        assert not claim.take()
+        assert claim.former_state is None
+        claim.wait(60)
+        first.process.kill()
+        claim.wait(60)
+        assert claim.take()
+        assert claim.former_state == Path.cwd() / "its state.json"
+
+
 def test_it_is_free_when_it_was_given_up(node: str, hold: Hold) -> None:
-    claim = NodeClaim(node, STORE)
+    claim = NodeClaim(node, STORE, STATE)
     assert claim.take()
     claim.close()
     assert hold().answer == "True"
@@ -51,14 +64,14 @@ def test_collectors_of_one_name_that_tell_different_stores_are_no_concern_of_eac
     node: str, hold: Hold, store: str
 ) -> None:
     assert hold(store=store).answer == "True"
-    with closing(NodeClaim(node, STORE)) as claim:
+    with closing(NodeClaim(node, STORE, STATE)) as claim:
         assert claim.take()
 
 
 def test_a_password_of_the_store_is_in_no_name(node: str, hold: Hold) -> None:
     """Nor does it make another claim: both tell the same store."""
     assert hold(store="http://me:secret@127.0.0.1:8428").answer == "True"
-    with closing(NodeClaim(node, STORE)) as claim:
+    with closing(NodeClaim(node, STORE, STATE)) as claim:
         assert not claim.take()
 
 
@@ -67,7 +80,7 @@ def test_one_that_becomes_a_new_program_keeps_it(node: str, hold: Hold) -> None:
     again = "claim.take(); claim.hand_on(); os.execv(sys.executable, [sys.executable, '-c', {!r}, *sys.argv[1:3]])"
     holder = hold(again.format(HOLDER.format(again.format(HOLDER.format("")))))
     assert holder.answer == "True"
-    with closing(NodeClaim(node, STORE)) as claim:
+    with closing(NodeClaim(node, STORE, STATE)) as claim:
         assert not claim.take()
         assert claim.holder_pid == holder.process.pid
         holder.process.kill()
@@ -81,7 +94,7 @@ def test_one_that_waits_sees_no_end_while_there_is_none(node: str, hold: Hold) -
     again = "os.execv(sys.executable, [sys.executable, '-c', {!r}, *sys.argv[1:3]])"
     holder = hold(lines + again.format(HOLDER.format("")))
     assert holder.answer == "had"
-    with closing(NodeClaim(node, STORE)) as claim:
+    with closing(NodeClaim(node, STORE, STATE)) as claim:
         assert not claim.take()
         assert holder.process.stdin is not None
         assert holder.process.stdout is not None
@@ -97,7 +110,7 @@ def test_those_who_waited_and_left_keep_nobody_from_seeing_whose_it_is(node: str
     """The kernel keeps what they leave behind, as a supervisor leaves that starts one again every 2 s."""
     holder = hold()
     for _ in range(200):
-        with closing(NodeClaim(node, STORE)) as claim:
+        with closing(NodeClaim(node, STORE, STATE)) as claim:
             assert not claim.take()
     assert _open_files(holder) < 50
 
@@ -110,7 +123,7 @@ def test_a_crowd_that_waits_keeps_nobody_from_seeing_whose_it_is(node: str, hold
     """Nor does it use up what the one that has it may have open."""
     holder = hold()
     with ExitStack() as stack:
-        crowd = [stack.enter_context(closing(NodeClaim(node, STORE))) for _ in range(200)]
+        crowd = [stack.enter_context(closing(NodeClaim(node, STORE, STATE))) for _ in range(200)]
         assert not any(claim.take() for claim in crowd)
         assert _open_files(holder) < 100
         for claim in (crowd[0], crowd[-1]):
@@ -125,13 +138,13 @@ def test_a_crowd_that_waits_keeps_nobody_from_seeing_whose_it_is(node: str, hold
 def test_another_user_keeps_nobody_from_measuring_a_node(node: str, hold: Hold) -> None:
     """A tenant who takes the name is told of, and not waited for. Root is believed by everyone."""
     tenant = hold("os.setuid(65534)")
-    with closing(NodeClaim(node, STORE)) as claim, structlog.testing.capture_logs() as logs:
+    with closing(NodeClaim(node, STORE, STATE)) as claim, structlog.testing.capture_logs() as logs:
         assert claim.take()
     (log,) = logs
     assert (log["event"], log["pid"], log["uid"]) == ("node_claim_not_believed", tenant.process.pid, 65534)
     tenant.process.kill()
     tenant.process.wait()
-    with closing(NodeClaim(node, STORE)) as claim:
+    with closing(NodeClaim(node, STORE, STATE)) as claim:
         assert claim.take()
         assert hold("os.setuid(65534)").answer == "False"
 
@@ -139,14 +152,14 @@ def test_another_user_keeps_nobody_from_measuring_a_node(node: str, hold: Hold) 
 @pytest.mark.parametrize("waiting", [None, 0], ids=["it does not listen", "more wait than it takes"])
 def test_a_name_that_does_not_answer_keeps_nobody_from_measuring_a_node(node: str, waiting: int | None) -> None:
     """Nothing is known of who has it."""
-    name = NodeClaim(node, STORE).name
+    name = NodeClaim(node, STORE, STATE).name
     with ExitStack() as stack:
         squatter = stack.enter_context(socket.socket(socket.AF_UNIX))
         squatter.bind(name)
         if waiting is not None:
             squatter.listen(waiting)
             stack.enter_context(socket.socket(socket.AF_UNIX)).connect(name)
-        claim = stack.enter_context(closing(NodeClaim(node, STORE)))
+        claim = stack.enter_context(closing(NodeClaim(node, STORE, STATE)))
         with structlog.testing.capture_logs() as logs:
             assert claim.take()
     assert [log["event"] for log in logs] == ["node_claim_not_believed"]

@@ -110,3 +110,65 @@ def test_a_disk_that_takes_nothing_is_said_once_and_tried_again(tmp_path: Path) 
 def test_each_node_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert node_state_path(tmp_path, "gpu/1").parent == tmp_path
     assert node_state_path(tmp_path, "gpu/1") != node_state_path(tmp_path, "gpu-1")
+
+
+def test_who_takes_a_node_over_knows_what_both_knew(tmp_path: Path) -> None:
+    """Of counts and generations the greater, of the log what neither has heard; the other's file stays as it is."""
+    former, last = NodeState(tmp_path / "former.json", "boot-1"), NodeState(tmp_path / "last.json", "boot-1")
+    there, away = GivenOut(4, "x", is_there=True), GivenOut(5, "y", is_there=False)
+    former.keep(
+        devices=DEVICES[:1],
+        instances={"GPU-1": {3: there, 4: away}, "GPU-9": {1: there}},
+        xids={"GPU-1": {"31": 5, "48": 1}},
+        log=HeardLog(100),
+    )
+    last.keep(
+        devices=DEVICES[1:],
+        instances={"GPU-1": {3: away, 4: there}},
+        xids={"GPU-1": {"31": 2}, "GPU-2": {"79": 1}},
+        log=HeardLog(200),
+    )
+    last.save()
+    written = (tmp_path / "last.json").read_bytes()
+    former.take_over(tmp_path / "last.json")
+
+    now = former.remembered
+    assert now.devices == (*DEVICES[1:], *DEVICES[:1])
+    assert now.instances == {"GPU-1": {3: away, 4: away}, "GPU-9": {1: there}}
+    assert now.xids == {"GPU-1": {"31": 5, "48": 1}, "GPU-2": {"79": 1}}
+    assert now.log == HeardLog(200)
+    assert (tmp_path / "last.json").read_bytes() == written
+
+
+def test_what_was_put_down_in_another_boot_is_taken_over_as_after_a_boot(tmp_path: Path) -> None:
+    last = NodeState(tmp_path / "last.json", "boot-1")
+    last.keep(devices=DEVICES, instances={"GPU-1": {3: GivenOut(4, "x", is_there=True)}}, log=HeardLog(200))
+    last.save()
+    state = NodeState(tmp_path / "node.json", "boot-2")
+    state.take_over(tmp_path / "last.json")
+    assert (state.remembered.boot, state.remembered.devices) == ("boot-2", DEVICES)
+    assert state.remembered.instances == {"GPU-1": {3: GivenOut(4, "x", is_there=False)}}
+    assert state.remembered.log == HeardLog(), "all of this boot's log is unheard"
+
+
+def test_where_it_is_not_known_how_much_of_the_log_was_counted_none_of_it_is_counted_again(tmp_path: Path) -> None:
+    last = NodeState(tmp_path / "last.json", "boot-1")
+    last.keep(xids={"GPU-1": {"31": 2}})
+    last.save()
+    state = NodeState(tmp_path / "node.json", "boot-1")
+    state.keep(log=HeardLog(100))
+    state.take_over(tmp_path / "last.json")
+    assert state.remembered.log is None
+
+
+@pytest.mark.parametrize("text", [b"{", b'{"format": 2}'])
+def test_what_cannot_be_taken_over_is_said_and_left_alone(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "last.json").write_bytes(text)
+    state = NodeState(tmp_path / "node.json")
+    state.keep(devices=DEVICES)
+    with capture_logs() as logs:
+        state.take_over(tmp_path / "last.json")
+        state.take_over(tmp_path / "none.json")
+    assert state.remembered.devices == DEVICES
+    assert [log["event"] for log in logs] == ["node_state_not_taken_over"], "one that was never written is no news"
+    assert (tmp_path / "last.json").read_bytes() == text

@@ -15,7 +15,7 @@ from collector.delivery.queue_file import QueueDamagedError
 from collector.node_claim import NodeClaim
 from collector.standby import stand_by
 from machine.process import free_port
-from tests.collector.claims import STORE, Hold, holders, unclaimed_node
+from tests.collector.claims import STATE, STORE, Hold, holders, unclaimed_node
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 from tests.collector.running import collecting, seconds_of_card
 from tests.collector.seconds import SIZE, noise, put_all
@@ -58,7 +58,7 @@ class Standby:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        with closing(NodeClaim(self._node, STORE)) as claim, Pusher(self._url) as pusher:
+        with closing(NodeClaim(self._node, STORE, STATE)) as claim, Pusher(self._url) as pusher:
             try:
                 self.is_ours = stand_by(self._node, claim, self._queue, pusher, CLOCK, self.stop, check_store=unchecked)
             except QueueDamagedError as error:
@@ -96,6 +96,23 @@ def test_what_was_sampled_before_is_delivered_and_what_the_other_samples_are_hol
         assert before_s <= taken_over_s - holes[HoleReason.STOOD_BY] <= stood_by_s
         assert holes[HoleReason.NOT_RUNNING] + holes[HoleReason.STOOD_BY] == taken_over_s - stopped_s
     assert seconds_of_card(victoriametrics_url, node, began_s, now_s() + 10) == sampled
+
+
+def test_a_new_queue_counts_the_wait_too_since_the_other_may_not_have_delivered_it(
+    tmp_path: Path, node: str, hold: Hold, victoriametrics_url: str
+) -> None:
+    """So that the mark, which goes on from the take-over, vouches for nothing that was neither sent nor counted."""
+    other = hold()
+    before_s = now_s()
+    with closing(BatchQueue(tmp_path / "queue.db", SIZE)) as queue:
+        with Standby(node, queue, victoriametrics_url) as standby:
+            wait_until(lambda: now_s() > before_s + 2)
+            other.process.kill()
+            standby.wait()
+        taken_over_s = queue.sampled_until_s
+        assert taken_over_s is not None
+        assert queue.holes == queue.holes_by_reason[HoleReason.STOOD_BY] > 2
+        assert before_s <= taken_over_s - queue.holes <= before_s + 2
 
 
 def test_one_that_is_to_end_ends_and_has_taken_over_nothing(

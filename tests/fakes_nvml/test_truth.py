@@ -122,6 +122,26 @@ def test_instances_measure_their_own_and_the_card_their_sum(
         meter.close()
 
 
+def test_a_gpu_instance_measures_what_is_done_in_its_compute_instances(driver: FakeDriver) -> None:
+    """M6: 20 of its SMs have kernels for 60 % of the time, on half of them, and 40 for 30 %."""
+    card = driver.card(0, "NVIDIA H100 80GB HBM3", mig_mode=1)
+    small, large = (driver.instance(0, row, f"{row + 1}c.3g.40gb", gi_id=1) for row in range(2))
+    truth = GroundTruth(driver, START_US)
+    truth.simulate(card)
+    truth.run(small, Work(1, GIB, START_US, None, PERIOD_US, 0, PERIOD_US * 6 // 10, 500))
+    truth.run(large, Work(2, 2 * GIB, START_US, None, PERIOD_US, 0, PERIOD_US * 3 // 10))
+    whole, shared = Meter(driver, card), Meter(driver, card, 1)
+
+    true = truth.true_second(small, START_S)
+    assert true == truth.true_second(large, START_S)
+    assert (true.busy, true.sm_active) == (Fraction(4, 10), Fraction(3, 10))
+    assert true.memory_bytes == {1: GIB, 2: 2 * GIB}
+    assert shared.second(START_S)[:2] == pytest.approx((40, 30))
+    assert whole.second(START_S)[:2] == pytest.approx((24 / 1.32, 18 / 1.32))
+    for meter in (whole, shared):
+        meter.close()
+
+
 def test_the_driver_runs_on_its_own_clock_without_anybody_writing(
     use_driver: Callable[[Path], FakeDriver], nvml_library: Path
 ) -> None:

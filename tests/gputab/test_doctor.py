@@ -149,9 +149,10 @@ def test_a_process_that_nobody_owns_is_named_with_what_it_claims(doctor: Doctor,
     if any(finding(diagnosis, f"{kind} namespace")["verdict"] == "mend" for kind in ("PID", "cgroup")):
         pytest.skip("these tests run outside of the host's PID or cgroup namespace")
     assert (device["used_bytes"], device["proved_bytes"]) == (3_072 * MIB, 0)
-    (unproved,) = device["unproved"]
-    assert unproved.pop("place") == str(place_of((Path("/proc/self/cgroup")).read_text()))
-    assert unproved == {"pid": process.pid, "used_bytes": 1_024 * MIB, "hints": {"SLURM_JOB_ID": "77"}}
+    (shown,) = device["processes"]
+    assert shown.pop("place") == str(place_of((Path("/proc/self/cgroup")).read_text()))
+    unproved = {"owner": None, "sm_percent": None, "hints": {"SLURM_JOB_ID": "77"}}
+    assert shown == {"pid": process.pid, "used_bytes": 1_024 * MIB, **unproved}
 
 
 def test_what_the_driver_refuses_is_to_be_mended_and_named_once(doctor: Doctor, driver: FakeDriver) -> None:

@@ -18,6 +18,8 @@ def test_holes_are_told_for_whatever_reason(tmp_path: Path) -> None:
         OwnValue(COLLECTOR_LATENESS, 0.002),
         OwnValue(COLLECTOR_HOLES, 3, {"reason": "late"}),
         OwnValue(COLLECTOR_HOLES, 40, {"reason": "clock"}),
+        # Another collector has sampled those.
+        OwnValue(COLLECTOR_HOLES, 500, {"reason": "stood_by"}),
     ]
     port, clock = free_port(), FrozenClock(1_700_000_000 * MICROSECONDS)
     own = OwnMetrics("node-1", lambda: values)

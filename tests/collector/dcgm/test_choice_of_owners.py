@@ -91,6 +91,20 @@ def test_m6_the_engine_of_an_instance_is_dcgms_and_how_it_is_split_is_nvmls() ->
     assert OWNER_COMPUTE not in away.bases
 
 
+def test_m6_who_shares_what_nothing_splits_has_no_zero_of_dcgms_ratio() -> None:
+    """M6: as an A100's two tenants in one compute instance: all of DCGM's ratio is nobody's."""
+    split = ComputeSplit({UNATTRIBUTED: 1.0}, Basis("nvml", "shared"))
+    state = FieldState.UNSUPPORTED
+    values = {GPU_MEMORY_USED: 100, GPU_GR_ACTIVE: state, OWNER_COMPUTE: state}
+    owners = {"alloc:a": OwnerUse(60, None), "alloc:b": OwnerUse(30, None), UNATTRIBUTED: OwnerUse(10, None)}
+
+    reading = ChoiceSeconds("MIG-1")(nvml_says(values, owners=owners, split=split), dcgm_says({GPU_GR_ACTIVE: 0.5}))
+
+    assert reading.owners == owners | {UNATTRIBUTED: OwnerUse(10, 0.5)}
+    assert reading.bases[OWNER_COMPUTE] == split.basis
+    assert OWNER_COMPUTE not in reading.missing
+
+
 def test_m6_an_instance_whose_ratio_nobody_tells_has_no_compute_by_owner() -> None:
     nvml = _instance(FieldState.UNSUPPORTED, {UNATTRIBUTED: OwnerUse(100, None)})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collector.dcgm.field import DcgmField, Scope
-from collector.dcgm.fields import CLOCK_EVENTS, ENERGY, FIELD_OF_NAME, FIELD_OF_NUMBER, FIELDS, MEMORY_USED
+from collector.dcgm.fields import CLOCK_EVENTS, ENERGY, FIELD_OF_NAME, FIELD_OF_NUMBER, FIELDS, LAST_XID, MEMORY_USED
 from collector.ranges import is_measurable, is_possible
 from domain.samples import FieldState
 from domain.series import (
@@ -120,8 +120,21 @@ def test_r2_a_counter_of_64_bits_passes_through_the_blanks_of_smaller_types() ->
         assert FIELD_OF_NUMBER[number].exact(2.0**47 + 2) is _UNSUPPORTED, "a double's blank has a decimal point"
 
 
+@pytest.mark.parametrize("told", [0, 2**63 - 16], ids=["4.4.1", "4.5.3"])
+def test_r5_two_versions_of_dcgm_say_the_same_of_a_card_without_an_xid(told: int) -> None:
+    """R5: dcgm-exporter 700: of a field without a value DCGM 4.4.1 says 0, and 4.5.3 N/A; no XID has the number 0."""
+    assert LAST_XID.exact(told) is _NOT_READY
+    assert LAST_XID.exact(79) == 79
+
+
+@pytest.mark.parametrize("number", [450, 504, 525, 1420, 1421, 1422, 1423, 1424])
+def test_r5_the_other_fields_that_became_na_are_not_read(number: int) -> None:
+    """R5: all that dcgm-exporter 700 names beside the last XID."""
+    assert number not in FIELD_OF_NUMBER
+
+
 def test_r5_a_0_of_what_is_never_0_is_no_value() -> None:
-    """R5: an L4 has no sensor in its memory, and DCGM says 0 degrees; dcgm-exporter 700 has more of the kind."""
+    """R5: an L4 has no sensor in its memory, and DCGM says 0 degrees."""
     assert FIELD_OF_NAME["DCGM_FI_DEV_MEMORY_TEMP"].exact(0) is _UNSUPPORTED
     assert FIELD_OF_NAME["DCGM_FI_DEV_MEMORY_TEMP_CELSIUS"].exact(58) == 58
     assert FIELD_OF_NAME["DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"].exact(0) == 0

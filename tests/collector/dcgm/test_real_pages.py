@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not REAL_PAGES, reason="shared data is not besid
 Said = dict[str, float]
 
 _UTIL, _GR = "gpu_busy_ratio", "gpu_gr_active_ratio"
-_TENSOR, _DRAM, _XID = "gpu_tensor_active_ratio", "gpu_dram_active_ratio", "gpu_last_xid"
+_TENSOR, _DRAM = "gpu_tensor_active_ratio", "gpu_dram_active_ratio"
 _TOTAL, _RESERVED, _USED = "gpu_memory_total_bytes", "gpu_memory_reserved_bytes", "gpu_memory_used_bytes"
 _POWER, _ENERGY, _TEMP = "gpu_power_watts", "gpu_energy_joules_total", "gpu_temperature_celsius"
 _SM_CLOCK, _MEMORY_CLOCK = "gpu_sm_clock_hertz", "gpu_memory_clock_hertz"
@@ -34,13 +34,12 @@ EXPECTED: dict[str, dict[str, Said]] = {
         "000000000000": {
             _POWER: 409.692,
             _ENERGY: 319_159.391,
-            _XID: 0,
             _USED: 4_845 * MIB,
             _GR: 0.99563,
             _TENSOR: 0.92926,
             _DRAM: 0.690789,
         },
-        "000000000000/13/0": {_XID: 0, _GR: 0.995687, _TENSOR: 0.930433, _DRAM: 0.800339},
+        "000000000000/13/0": {_GR: 0.995687, _TENSOR: 0.930433, _DRAM: 0.800339},
     },
     "a30-mig-with-pod": {"00000000000a/1/0": {_GR: 0.959228}},
     "a800_mig_real": {

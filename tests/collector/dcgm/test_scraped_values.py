@@ -122,6 +122,14 @@ def test_500_the_last_xid_is_a_state_of_the_card_and_counts_nothing() -> None:
     assert window == Scrape((), ()), "a count within a window that moves is no counter"
 
 
+def test_r5_of_a_card_that_had_no_xid_there_is_no_last_one() -> None:
+    """R5: an exporter with DCGM 4.4.1 says 0 of it, one with 4.5.3 leaves it out (dcgm-exporter 700)."""
+    before, after = read_card(line(TEMP, 40), line("DCGM_FI_DEV_XID_ERRORS", 0)), read_card(line(TEMP, 40))
+
+    assert before.itself.values == after.itself.values == {GPU_TEMPERATURE: 40}
+    assert before.itself.missing == {GPU_LAST_XID: FieldState.NOT_READY}
+
+
 def test_r10_the_last_xid_is_a_value_and_no_event() -> None:
     """R10: a second XID 31 leaves it as it is; dcgm-exporter 500."""
     card = read_card(line("DCGM_FI_DEV_XID_ERRORS", 31), line("DCGM_EXP_XID_ERRORS_COUNT", 2, xid="31"))

@@ -47,6 +47,16 @@ def test_what_was_put_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
     queue.close()
 
 
+def test_what_was_skipped_is_there_when_nothing_was_put_since(tmp_path: Path) -> None:
+    """As by a collector that took its node over and ended before its first second."""
+    path = tmp_path / "queue.db"
+    with closing(BatchQueue(path, SIZE)) as queue:
+        put_all(queue, range(SECOND_S, SECOND_S + 2))
+        queue.skip_to(SECOND_S + 9, 7, HoleReason.STOOD_BY)
+    with closing(BatchQueue(path, SIZE)) as again:
+        assert (again.sampled_until_s, again.holes_by_reason[HoleReason.STOOD_BY]) == (SECOND_S + 9, 7)
+
+
 def test_seconds_come_out_oldest_first_and_at_least_one_at_a_time(queue: BatchQueue) -> None:
     put_all(queue, range(SECOND_S, SECOND_S + 10))
 

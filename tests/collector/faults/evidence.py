@@ -4,6 +4,7 @@ What a card used in a second is known from the ground truth of the fake driver, 
 `card_evidence.py`.
 """
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import polars as pl
@@ -24,8 +25,11 @@ from tests.collector.faults.node import Node
 class Evidence:
     """Everything there is of a node whose collector has ended and delivered all it had, and vouched for it."""
 
-    def __init__(self, node: Node, start_s: int) -> None:
-        """Fails where a second is missing that was not counted, or there twice, or where what is there was not true."""
+    def __init__(self, node: Node, start_s: int, in_place: Iterable[str] = ()) -> None:
+        """Fails where a second is missing that was not counted, or there twice, or where what is there was not true.
+
+        `in_place` are the queues' folders of those that told of the node in its collector's place for a while.
+        """
         self._samples = node.stored(start_s)
         self.holes_by_reason = node.holes()
         self.holes = sum(self.holes_by_reason.values())
@@ -33,7 +37,9 @@ class Evidence:
         assert sampled.n_unique() == sampled.len(), node.log()
         self.sampled = frozenset(sampled)
         self.span = range(sampled[0], sampled[-1] + 1)
-        assert len(self.sampled) + self.holes == len(self.span), (sorted(set(self.span) - self.sampled), node.log())
+        others = sum(node.sampled_in_place(data) for data in in_place)
+        missing = sorted(set(self.span) - self.sampled)
+        assert len(self.sampled) == len(self.span) - self.holes + others, (missing, self.holes_by_reason, node.log())
         assert self._told_holes() == self.holes_by_reason, node.log()
         assert not self.holes_by_reason[HoleReason.UNRECORDED], "each has a reason"
         marks = self._samples.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name).sort("second_s")["value"]

@@ -1,9 +1,11 @@
 """A node under test: real `gputab collect`, a fake driver with a known truth, a store, and a door before it."""
 
+import re
 import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -40,6 +42,9 @@ from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 
+# No clock that was set for less is believed.
+_DOUBT_S = 8
+
 
 class Node:
     """Everything that a fault can strike, and the work on its cards."""
@@ -64,6 +69,8 @@ class Node:
         # What strikes it, for who reads of a failure.
         self.story = ""
         self.collector: Process | None = None
+        # The second in which one with its queue in that folder stood by for the first time.
+        self._stood_by_s: dict[str, int] = {}
         self.start_collector: Start | None = None
         self.work = NodeWork(driver, processes)
         self.uuids = self.work.uuids
@@ -81,6 +88,8 @@ class Node:
         env["GPUTAB_DATA_DIR"] = str(self.folder / data)
         process = self.start_collector("--node", self.name, env=env)
         wait_until(lambda: self.log().count(said) > begun)
+        if waits := re.findall(r"event='standing_by' .* from_s=(\d+)", self.log()):
+            self._stood_by_s.setdefault(data, int(waits[-1]))
         return process
 
     def kill(self) -> None:
@@ -90,18 +99,31 @@ class Node:
             self.collector.wait()
             self.collector = None
 
-    def end(self) -> None:
-        """A polite end, when all is delivered."""
+    def stop(self) -> None:
+        """A polite end, whatever waits."""
         assert self.collector is not None
-        wait_until(self.is_delivered)
         self.collector.send_signal(signal.SIGTERM)
         assert self.collector.wait(PATIENCE_S) == 0, self.log()
+        self.collector = None
+
+    def end(self) -> None:
+        """A polite end, when all is delivered."""
+        wait_until(self.is_delivered)
+        self.stop()
 
     def set_clock(self, by_s: int) -> None:
         """Set the node's clock, in the last tenth of a second: the driver's is set with it, amid no read."""
         CLOCK.sleep_s((1_900_000 - CLOCK.now_us() % SECOND_US) % SECOND_US / SECOND_US)
         self.clock.set(by_s)
         self.work.clocks.append((now_s(), by_s))
+
+    def ahead_s(self) -> int:
+        """How long it takes until the present is where the clock may have been believed to be."""
+        clocks = [*self.work.clocks, (now_s(), 0)]
+        believed = [
+            end_s + by_s for (set_s, by_s), (end_s, _) in pairwise(clocks) if by_s > 0 and end_s - set_s > _DOUBT_S
+        ]
+        return max(0, max(believed, default=0) + 1 - now_s())
 
     def log(self) -> str:
         """What strikes the node, and what all its collectors said."""
@@ -117,6 +139,28 @@ class Node:
         try:
             assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
             return queue.holes_by_reason
+        finally:
+            queue.close()
+
+    def deliver(self, data: str) -> None:
+        """Let the store have what waits in the queue in that folder, beside the collector that is at work."""
+        wait_until(lambda: not self._deliver(data))
+
+    def _deliver(self, data: str) -> int:
+        """How much waited a second before, when one that stands by began to deliver it."""
+        process = self.start(data, "standing_by")
+        CLOCK.sleep_s(1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0, self.log()
+        return int(re.findall(r"event='standing_by' .* waiting_seconds=(\d+)", self.log())[-1])
+
+    def sampled_in_place(self, data: str) -> int:
+        """How many seconds a collector sampled that stood by at first, its queue, in that folder, being a new one."""
+        queue = BatchQueue(self.queue_path(data), 64 * MIB)
+        try:
+            assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
+            assert queue.sampled_until_s is not None
+            return queue.sampled_until_s - self._stood_by_s[data] - queue.holes
         finally:
             queue.close()
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from tests.collector.faults.node import Node
-from tests.collector.patience import CLOCK, now_s, wait_until
+from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
 
 # While it is there it gives the cards that are down by it.
 Fault = Callable[[Node, random.Random], AbstractContextManager[Sequence[str]]]
@@ -67,12 +67,24 @@ def collector_killed(node: Node, _: random.Random) -> Iterator[Sequence[str]]:
 
 
 @contextmanager
-def second_collector(node: Node, _: random.Random) -> Iterator[Sequence[str]]:
-    """Another one of the node stands by for a while, and is killed."""
-    other = node.start("other", "standing_by")
+def collector_replaced(node: Node, dice: random.Random) -> Iterator[Sequence[str]]:
+    """Another stands by and takes over when the first is killed, or ended; then the first does the same.
+
+    Not while the first has sampled seconds yet to come by a clock that was ahead, which the other would sample again.
+    """
+    CLOCK.sleep_s(node.ahead_s())
+    other = node.start(IN_PLACE, "standing_by")
+    begun = node.log().count("collector_started")
+    if dice.choice([True, False]):
+        node.kill()
+    else:
+        node.stop()
+    wait_until(lambda: node.log().count("collector_started") > begun)
     yield ()
-    other.kill()
-    other.wait()
+    node.collector = node.start("data", "standing_by")
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(PATIENCE_S) == 0, node.log()
+    wait_until(lambda: node.log().count("collector_started") > begun + 1)
 
 
 @contextmanager
@@ -129,10 +141,12 @@ def clock_set(node: Node, dice: random.Random) -> Iterator[Sequence[str]]:
     node.set_clock(0)
 
 
+# The folder of the queue of one that tells of the node in its collector's place.
+IN_PLACE = "other"
 STORE = (store_killed, store_stopped, door_refuses, door_resets)
 NODE = (
     collector_killed,
-    second_collector,
+    collector_replaced,
     card_hangs,
     card_lost,
     driver_unloaded,

@@ -129,9 +129,10 @@ class TestCompute:
         proc.process(4242, "/system.slice/gputab-b.scope", started=2)
         assert [compute_of(card.read()) for _ in range(2)] == [{"alloc:b": 0.0, UNATTRIBUTED: 0.5}] * 2
 
-    def test_a_card_that_samples_no_process_is_its_one_owners(
+    def test_a_card_that_samples_no_process_is_its_one_owners_or_nobodys(
         self, driver: FakeDriver, proc: ProcTree, own: Own
     ) -> None:
+        """A1: where pods take turns and nothing tells them apart, none has a ratio, which is not 0."""
         uuid = driver.card(0, used=4 * GIB, busy_percent=70)
         driver.deny(uuid, Can.PROCESS_UTILIZATION)
         for pid in (101, 102):
@@ -144,9 +145,10 @@ class TestCompute:
 
         run_process(driver, proc, uuid, 103, "/system.slice/gputab-b.scope")
         reading = card.read()
-        assert reading.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
-        assert OWNER_COMPUTE not in reading.bases
-        assert {use.compute_ratio for use in reading.owners.values()} == {None}
+        assert reading.missing == {}
+        assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "shared")
+        ratios = {owner: use.compute_ratio for owner, use in reading.owners.items()}
+        assert ratios == {"alloc:a": None, "alloc:b": None, UNATTRIBUTED: 0.7}
 
     def test_a_busy_ratio_that_is_not_told_is_not_split(self, driver: FakeDriver, own: Own) -> None:
         uuid = driver.card(0, used=4 * GIB)

@@ -5,12 +5,20 @@ from dataclasses import replace
 import pynvml
 import pytest
 
-from domain.samples import UNATTRIBUTED, Basis, FieldState
+from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState
 from domain.series import GPU_GR_ACTIVE, OWNER_COMPUTE
 from domain.units import GIB, MIB
 from tests.collector.nvml.owned_card import Own, OwnedCard, compute_of, memory_of, run_process
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.processes import ProcTree
+
+
+def _check_shared(reading: DeviceReading, ratio: float, tenants: set[str]) -> None:
+    """Several in one compute instance: all of it is nobody's, and no tenant has a ratio."""
+    ratios = {owner: use.compute_ratio for owner, use in reading.owners.items()}
+    assert ratios == {**dict.fromkeys(tenants), UNATTRIBUTED: ratio}
+    assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "shared")
+    assert reading.missing == {}
 
 
 class TestInstances:
@@ -68,7 +76,7 @@ class TestInstances:
         run_process(driver, proc, large, 103, "/system.slice/gputab-a.scope")
         driver.end_process(small, 101)
         _, instance = owned.readings()
-        assert instance.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}, "two owners in one compute instance"
+        _check_shared(instance, 0.9, {"alloc:a", "alloc:b"})
 
     def test_a_server_of_mps_takes_nothing_from_its_clients(
         self, driver: FakeDriver, proc: ProcTree, own: Own, card: str
@@ -85,7 +93,7 @@ class TestInstances:
         assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "sole_owner")
 
         run_process(driver, proc, instance, 102, "/user.slice/user-1000.slice/session-3.scope")
-        assert owned.readings()[1].missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
+        _check_shared(owned.readings()[1], 0.5, {"alloc:a"})
 
     def test_a_server_of_mps_has_no_part_of_the_sms(
         self, driver: FakeDriver, proc: ProcTree, parted: tuple[OwnedCard, str, str]

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from collector.nvml.card_owners import OwnedProcess
 from collector.nvml.driver import CardLostError
 from collector.ranges import refuse_garbage
-from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState
+from domain.samples import UNATTRIBUTED, Basis, DeviceReading, FieldState, OwnerUse
 from domain.series import GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
 from domain.units import GIB, MIB
 from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_process, told_uses
@@ -132,19 +132,19 @@ class TestMemory:
         assert reading.missing == {OWNER_MEMORY: FieldState.UNSUPPORTED}
         assert compute_of(reading) == {"alloc:a": 0.4, "alloc:b": 0.1, UNATTRIBUTED: 0.1}
 
-    def test_where_neither_bytes_nor_compute_are_told_there_are_no_owners(
+    def test_where_nothing_is_told_of_any_owner_only_compute_is_told_as_nobodys(
         self, driver: FakeDriver, proc: ProcTree, own: Own
     ) -> None:
-        """A5."""
-        uuid = driver.card(0, used=4 * GIB)
+        """A5: several share the card, and the driver says neither whose bytes it has nor who computed."""
+        uuid = driver.card(0, used=4 * GIB, busy_percent=50)
         driver.deny(uuid, Can.PROCESS_UTILIZATION)
         for pid in (101, 102):
             run_process(driver, proc, uuid, pid, f"/system.slice/gputab-{pid}.scope", NOT_AVAILABLE)
 
         reading = own(uuid).read()
 
-        assert reading.owners == {}
-        assert reading.missing == dict.fromkeys((OWNER_MEMORY, OWNER_COMPUTE), FieldState.UNSUPPORTED)
+        assert reading.owners == {UNATTRIBUTED: OwnerUse(None, 0.5)}
+        assert reading.missing == {OWNER_MEMORY: FieldState.UNSUPPORTED}
 
     def test_memory_that_was_freed_after_it_was_listed_is_listed_again(
         self, driver: FakeDriver, proc: ProcTree, own: Own

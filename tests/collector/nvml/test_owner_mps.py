@@ -3,7 +3,7 @@
 import pynvml
 import pytest
 
-from domain.samples import UNATTRIBUTED, Basis, FieldState
+from domain.samples import UNATTRIBUTED, Basis, DeviceReading
 from domain.series import OWNER_COMPUTE
 from domain.units import GIB, MIB
 from tests.collector.nvml.owned_card import Own, compute_of, memory_of, run_process, told_uses
@@ -17,6 +17,14 @@ def _run_mps(driver: FakeDriver, proc: ProcTree, uuid: str) -> None:
     for pid, owner in ((101, "a"), (102, "b")):
         run_process(driver, proc, uuid, pid, f"/system.slice/gputab-{owner}.scope")
         driver.process(uuid, pid, GIB, "mps")
+
+
+def _check_shared(reading: DeviceReading, tenants: set[str]) -> None:
+    """All of the card's 90 % is nobody's, and no tenant has a ratio."""
+    ratios = {owner: use.compute_ratio for owner, use in reading.owners.items()}
+    assert ratios == {**dict.fromkeys(tenants), UNATTRIBUTED: 0.9}
+    assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "shared")
+    assert reading.missing == {}
 
 
 @pytest.mark.parametrize(
@@ -44,7 +52,7 @@ def test_clients_of_mps_have_what_each_computed(
 def test_clients_of_mps_are_not_told_apart_where_no_process_is_sampled(
     driver: FakeDriver, proc: ProcTree, own: Own
 ) -> None:
-    """Memory is each one's all the same."""
+    """All that they computed is nobody's, and none of them has a ratio. Memory is each one's all the same."""
     uuid = driver.card(0, used=4 * GIB, busy_percent=90)
     driver.deny(uuid, Can.PROCESS_UTILIZATION)
     _run_mps(driver, proc, uuid)
@@ -52,9 +60,7 @@ def test_clients_of_mps_are_not_told_apart_where_no_process_is_sampled(
     reading = own(uuid).read()
 
     assert memory_of(reading) == {"alloc:a": GIB, "alloc:b": GIB, UNATTRIBUTED: 2 * GIB}
-    assert {use.compute_ratio for use in reading.owners.values()} == {None}
-    assert reading.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
-    assert OWNER_COMPUTE not in reading.bases
+    _check_shared(reading, {"alloc:a", "alloc:b"})
 
 
 def test_the_server_of_mps_does_not_count_where_no_process_is_sampled(
@@ -94,7 +100,7 @@ def test_the_server_of_mps_counts_where_the_driver_does_not_list_its_clients(
     reading = card.read()
 
     assert [each.pid for each in card.owners.processes()] == [100, 101]
-    assert reading.missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
+    _check_shared(reading, {"alloc:a"})
     assert memory_of(reading) == {"alloc:a": GIB, UNATTRIBUTED: 3 * GIB}
     assert card.owners.unproved == 0
 
@@ -109,5 +115,5 @@ def test_who_is_called_like_a_server_of_mps_counts(driver: FakeDriver, proc: Pro
     driver.process(uuid, 100, 32 * MIB)
     card = own(uuid)
 
-    assert card.read().missing == {OWNER_COMPUTE: FieldState.UNSUPPORTED}
+    _check_shared(card.read(), {"alloc:a"})
     assert card.owners.unproved == 1

@@ -41,11 +41,24 @@ def _check(reading: DeviceReading, series: Series, claims: list[Claim]) -> None:
         assert UNATTRIBUTED in told
     assert OwnerUse(None, None) not in reading.owners.values()
     if not is_contradiction:
-        assert (OWNER_COMPUTE in reading.missing) == (not ratios or None in ratios)
+        assert (OWNER_COMPUTE in reading.missing) == (set(ratios) <= {None})
         assert (OWNER_COMPUTE in reading.bases) == (OWNER_COMPUTE not in reading.missing)
-        assert None not in ratios or set(ratios) == {None}
-        if ratios and None not in ratios:
+        if OWNER_COMPUTE in reading.bases:
+            assert reading.owners[UNATTRIBUTED].compute_ratio is not None
             assert sum(ratio or 0 for ratio in ratios) == pytest.approx(total, abs=1e-9)
+            _check_untold(reading)
+
+
+def _check_untold(reading: DeviceReading) -> None:
+    """Who shares what is not split has no ratio, which is not 0."""
+    proved = {owner: use.compute_ratio for owner, use in reading.owners.items() if owner != UNATTRIBUTED}
+    basis = reading.bases[OWNER_COMPUTE].basis
+    if basis == "shared":
+        assert set(proved.values()) <= {None}
+    elif basis == "sm_share":
+        assert 0 not in proved.values() or reading.values[GPU_GR_ACTIVE] == 0
+    else:
+        assert None not in proved.values()
 
 
 @given(
@@ -88,6 +101,7 @@ def test_owners_of_an_instance_sum_to_it(
     if reading.split is not None:
         assert sum(reading.split.parts.values()) == pytest.approx(1)
         assert reading.split.parts.keys() <= {UNATTRIBUTED, *owners.values()}
+        assert UNATTRIBUTED in reading.split.parts
 
 
 def test_how_compute_is_split_is_known_where_its_ratio_is_not() -> None:
@@ -101,6 +115,70 @@ def test_how_compute_is_split_is_known_where_its_ratio_is_not() -> None:
     assert reading.split == ({"alloc:a": 0.25, "alloc:b": 0.75, UNATTRIBUTED: 0}, Basis("nvml", "sm_share"))
     assert reading.missing[OWNER_COMPUTE] is FieldState.UNSUPPORTED
     assert {use.compute_ratio for use in reading.owners.values()} == {None}
+
+
+@pytest.mark.parametrize("owners", [{1: "alloc:a", 2: "alloc:b"}, {1: "alloc:a"}], ids=["two", "one, and unproved"])
+def test_what_several_share_is_nobodys_where_no_process_is_sampled(owners: dict[int, str]) -> None:
+    """Time slicing on a card that samples none: none of them has a ratio, not even one of 0, and all sum to it."""
+    claims = [Claim(1, 10), Claim(2, 20)]
+    said = DeviceReading("GPU-a", None, {GPU_MEMORY_USED: 40, GPU_BUSY: 0.9}, {})
+    compute = compute_by_samples(said, claims, owners, FieldState.UNSUPPORTED)
+
+    reading = DeviceOwners().told(said, claims, owners, compute)
+
+    assert {owner: use.compute_ratio for owner, use in reading.owners.items()} == {
+        **dict.fromkeys(owners.values()),
+        UNATTRIBUTED: 0.9,
+    }
+    assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "shared")
+    assert OWNER_COMPUTE not in reading.missing
+
+
+@pytest.mark.parametrize("state", [FieldState.ERROR, FieldState.NO_PERMISSION, FieldState.NOT_READY])
+def test_samples_that_could_be_had_are_missing_with_their_reason(state: FieldState) -> None:
+    """A driver that fails to sample has not said that none can be told apart."""
+    claims, owners = [Claim(1, 10), Claim(2, 20)], {1: "alloc:a", 2: "alloc:b"}
+    said = DeviceReading("GPU-a", None, {GPU_MEMORY_USED: 40, GPU_BUSY: 0.9}, {})
+
+    assert compute_by_samples(said, claims, owners, state) == ({}, state, None)
+
+
+def test_one_who_shares_a_compute_instance_has_no_zero_beside_one_who_does_not() -> None:
+    """M6: alloc:a has a compute instance, alloc:b and alloc:c share another, of which neither's part is told."""
+    claims, owners = [Claim(1, 10, 0), Claim(2, 10, 1), Claim(3, 10, 1)], {1: "alloc:a", 2: "alloc:b", 3: "alloc:c"}
+    said = DeviceReading("GPU-a", "MIG-a", {GPU_MEMORY_USED: 40, GPU_GR_ACTIVE: 0.8}, {})
+    compute = compute_by_sms(said, claims, owners, lambda: {0: 14, 1: 42})
+
+    reading = DeviceOwners().told(said, claims, owners, compute)
+
+    assert {owner: use.compute_ratio for owner, use in reading.owners.items()} == {
+        "alloc:a": pytest.approx(0.2),
+        "alloc:b": None,
+        "alloc:c": None,
+        UNATTRIBUTED: pytest.approx(0.6),
+    }
+    assert reading.bases[OWNER_COMPUTE] == Basis("nvml", "sm_share")
+
+
+@pytest.mark.parametrize("sms", [{1: 42}, {}], ids=["one unknown", "none known"])
+def test_compute_instances_of_unknown_size_are_nobodys(sms: dict[int, int]) -> None:
+    """M6."""
+    claims, owners = [Claim(1, 10, 0), Claim(2, 10, 1)], {1: "alloc:a", 2: "alloc:b"}
+    said = DeviceReading("GPU-a", "MIG-a", {GPU_MEMORY_USED: 40, GPU_GR_ACTIVE: 0.8}, {})
+
+    compute = compute_by_sms(said, claims, owners, lambda: sms)
+
+    assert (compute.by_owner, compute.how) == ({UNATTRIBUTED: 0.8}, Basis("nvml", "shared"))
+
+
+def test_one_compute_instance_is_shared_whatever_its_size() -> None:
+    """Nothing is to be split by SMs, so a driver that fails to tell them costs nothing."""
+    claims, owners = [Claim(1, 10, 0), Claim(2, 10, 0)], {1: "alloc:a", 2: "alloc:b"}
+    said = DeviceReading("GPU-a", "MIG-a", {GPU_MEMORY_USED: 40, GPU_GR_ACTIVE: 0.8}, {})
+
+    compute = compute_by_sms(said, claims, owners, lambda: FieldState.ERROR)
+
+    assert (compute.by_owner, compute.how) == ({UNATTRIBUTED: 0.8}, Basis("nvml", "shared"))
 
 
 def test_memory_that_is_not_told_is_not_split() -> None:

@@ -4,8 +4,8 @@ The library evaluates the same pure functions of time (`library/load.c`) at each
 beside it: memory and GPM are exact to the microsecond, energy to the millijoule or to the card's `energy_step_us`.
 Rates are told by the driver in whole percent of periods of `sample_period_us` that have ended, 100 ms by default.
 
-A kernel runs for `on_us` of each period and then uses `sm_permille` of the SMs of its card or GPU instance. Kernels
-of one device take turns, as under time-slicing; one that `overlaps` runs inside another's turn, as under MPS.
+A kernel runs for `on_us` of each period and then uses `sm_permille` of the SMs of its card or compute instance.
+Kernels there take turns, as under time-slicing; one that `overlaps` runs inside another's turn, as under MPS.
 """
 
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ class Work:
 
 @dataclass(frozen=True)
 class TrueSecond:
-    """What was so in [s, s+1). Ratios are of the device: a card in MIG mode weighs its instances by their SMs.
+    """What was so in [s, s+1). Ratios are of the device, which weighs what is done in compute instances by their SMs.
 
     `memory_bytes` are those of the processes there at the instant s; `busy_by_pid` is the time in which each ran.
     `joules` are the card's, and None of a GPU instance, which has no meter.
@@ -116,15 +116,13 @@ class GroundTruth:
                     process.until_us = end_us
 
     def true_second(self, uuid: str, second_s: int) -> TrueSecond:
-        """What was true of a card or MIG device in [second_s, second_s + 1)."""
+        """What was true of a card, or of the GPU instance of a MIG device, in [second_s, second_s + 1)."""
         from_us = second_s * SECOND_US
         return self.true_span(uuid, from_us, from_us + SECOND_US)
 
     def true_span(self, uuid: str, from_us: int, until_us: int) -> TrueSecond:
         """The same of any span of whole microseconds; the ratios are means over it."""
-        card, (slot, row) = self._driver.card_of(uuid), self._driver.place(uuid)
-        own_sms = card.sms if row == NONE else card.instances[row].sms
-        here = {uuid: own_sms} if row != NONE else {uuid: own_sms, **self._instances_of(slot)}
+        own_sms, here = self._sms_of(uuid)
         span_us = until_us - from_us
         busy = sm_active = Fraction(0)
         memory_bytes: dict[int, int] = {}
@@ -137,13 +135,21 @@ class GroundTruth:
                 busy_by_pid[work.pid] = busy_by_pid.get(work.pid, Fraction(0)) + on
                 if work.lives_at(from_us):
                     memory_bytes[work.pid] = memory_bytes.get(work.pid, 0) + work.memory_bytes
-        joules = None if row != NONE else self._joules(card, sm_active, from_us, until_us)
+        is_card = self._driver.place(uuid)[1] == NONE
+        joules = self._joules(self._driver.card_of(uuid), sm_active, from_us, until_us) if is_card else None
         return TrueSecond(busy, sm_active, memory_bytes, busy_by_pid, joules)
 
-    def _instances_of(self, slot: int) -> dict[str, int]:
-        places = {uuid: self._driver.place(uuid) for uuid in self._works}
-        instances = self._driver.world.cards[slot].instances
-        return {uuid: instances[row].sms for uuid, (card, row) in places.items() if card == slot and row != NONE}
+    def _sms_of(self, uuid: str) -> tuple[int, dict[str, int]]:
+        """The SMs of a card, or of the GPU instance of a MIG device, and those of each device of it that has work."""
+        slot, row = self._driver.place(uuid)
+        card = self._driver.world.cards[slot]
+        places = {each: self._driver.place(each) for each in self._works}
+        rows = {each: card.instances[its] for each, (there, its) in places.items() if there == slot and its != NONE}
+        if row == NONE:
+            return card.sms, {uuid: card.sms, **{each: instance.sms for each, instance in rows.items()}}
+        gi_id = card.instances[row].gi_id
+        own_sms = sum(each.sms for each in card.instances if each.exists and each.gi_id == gi_id)
+        return own_sms, {each: instance.sms for each, instance in rows.items() if instance.gi_id == gi_id}
 
     def _joules(self, card: Card, sm_active: Fraction, from_us: int, until_us: int) -> Fraction:
         idle_us = max(0, until_us - max(from_us, self._start_us))

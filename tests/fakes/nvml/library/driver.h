@@ -116,6 +116,7 @@ u64 boot_us(void);
 /* load.c: what the processes of a card, or of one GPU instance, have done until an instant */
 typedef struct { u64 busy, sm, memory, used_bytes, scale; } Load;
 Load load_until(const Card *card, u32 gi_id, u64 at_us);
+u64 sms_of(const Card *card, u32 gi_id, u32 ci_id);
 u64 sm_now(const Card *card, u64 at_us);
 int is_alive(const Process *process, u64 at_us);
 u64 on_us(const Process *process, u64 at_us);

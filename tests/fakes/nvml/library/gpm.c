@@ -63,10 +63,11 @@ EXPORT int nvmlGpmSampleFree(GpmSample *sample)
 static void take(GpmSample *sample, const Card *card, const Instance *instance, u64 at_us)
 {
     const Counter *own = instance ? instance->gpm : card->gpm;
+    const u32 gi_id = instance ? instance->gi_id : NONE;
     for (u32 id = 1; id < GPM_RATIOS; id++) sample->ratios[id] = counter(&own[id], at_us);
-    sample->sms = instance ? instance->sms : card->sms;
+    sample->sms = sms_of(card, gi_id, NONE);
     if (card->simulated) {
-        const Load load = load_until(card, instance ? instance->gi_id : NONE, at_us);
+        const Load load = load_until(card, gi_id, at_us);
         if (load.scale) {
             sample->ratios[GRAPHICS_ACTIVE] += load.busy / load.scale;
             sample->ratios[SM_ACTIVE] += load.sm / load.scale;

@@ -22,13 +22,17 @@ u64 on_us(const Process *process, u64 at_us)
     return elapsed / process->period_us * process->on_us + (begun < process->on_us ? begun : process->on_us);
 }
 
-/* How many SMs the permille of a process are of: its GPU instance's, else the card's. */
-static u64 sms_of(const Card *card, u32 gi_id)
+/* The SMs of a card; of a GPU instance, what its compute instances have together; of one of these, its own. */
+u64 sms_of(const Card *card, u32 gi_id, u32 ci_id)
 {
+    u64 sms = 0;
     if (gi_id == NONE) return card->sms;
-    for (u32 row = 0; row < INSTANCES; row++)
-        if (card->instances[row].exists && card->instances[row].gi_id == gi_id) return card->instances[row].sms;
-    return 0;
+    for (u32 row = 0; row < INSTANCES; row++) {
+        const Instance *instance = &card->instances[row];
+        if (instance->exists && instance->gi_id == gi_id && (ci_id == NONE || instance->ci_id == ci_id))
+            sms += instance->sms;
+    }
+    return sms;
 }
 
 static u64 process_count(const Card *card)
@@ -36,17 +40,17 @@ static u64 process_count(const Card *card)
     return card->process_count < PROCESSES ? card->process_count : PROCESSES;
 }
 
-/* Of a card where `gi_id` is NONE, with every instance by its SMs. Permille x SMs x microseconds; a full one has 1000 x
- * `scale` a microsecond. A kernel that overlaps another's is not counted as busy twice. */
+/* Of a card where `gi_id` is NONE, with what is done in each compute instance by its SMs. Permille x SMs x microseconds;
+ * a full one has 1000 x `scale` a microsecond. A kernel that overlaps another's is not counted as busy twice. */
 Load load_until(const Card *card, u32 gi_id, u64 at_us)
 {
     Load load = {0};
-    load.scale = sms_of(card, gi_id);
+    load.scale = sms_of(card, gi_id, NONE);
     for (u64 i = 0; i < process_count(card); i++) {
         const Process *process = &card->processes[i];
         if (gi_id != NONE && process->gi_id != gi_id) continue;
         if (is_alive(process, at_us)) load.used_bytes += process->used_bytes;
-        const u64 weighted_us = on_us(process, at_us) * sms_of(card, process->gi_id);
+        const u64 weighted_us = on_us(process, at_us) * sms_of(card, process->gi_id, process->ci_id);
         load.sm += weighted_us * process->sm_permille;
         load.memory += weighted_us * process->memory_permille;
         if (!process->overlaps) load.busy += weighted_us * 1000;
