@@ -37,7 +37,7 @@ typedef int32_t i32;
 #define COUNTER_FIELDS(ONE, MANY) ONE(u64, base) ONE(u64, since_us) ONE(u64, rate)
 
 /* A process on a list. Where `period_us` is not 0 it computes for `on_us` of each period, from `offset_us` on, with
- * `sm_permille` of the SMs of its card or instance and `memory_permille` of the memory bandwidth. */
+ * `sm_permille` of the SMs of its card or compute instance and `memory_permille` of the memory bandwidth. */
 #define PROCESS_FIELDS(ONE, MANY)                                                                                      \
     ONE(u64, used_bytes) ONE(u64, protected_bytes) ONE(u64, from_us) ONE(u64, until_us) ONE(u64, period_us)            \
     ONE(u64, offset_us) ONE(u64, on_us) ONE(u32, exists) ONE(u32, list) ONE(u32, pid) ONE(u32, gi_id)                  \
