@@ -1,5 +1,6 @@
 """A collector at work on the cards of this machine, and what `nvidia-smi` says of the same cards."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -44,7 +45,8 @@ _COMPARED = {
 _SMI_SECONDS = 20.0
 _WARM_UP_SECONDS = 3.0
 _UNKNOWN_PORT = 9
-_NODE = "gpu-check"
+# One that nobody else on this machine collects for.
+_NODE = f"gpu-check-{os.getpid()}"
 
 
 def collector_at_work(seconds: float, clock: Clock) -> Section:

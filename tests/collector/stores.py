@@ -34,8 +34,17 @@ class OwnStore:
         return self.child
 
     def kill(self) -> None:
+        """`kill -9`, but not while the first part of a month is written: 1.112 could not open that again."""
+        months = self._folder / "store" / "data" / "data" / "small"
+        wait_until(lambda: all(_is_whole(month) for month in months.glob("[0-9]*")))
         os.kill(self.child.pid, signal.SIGKILL)
         self.child.stop()
+
+
+def _is_whole(month: Path) -> bool:
+    """Whether the list of its parts is there, or it has none."""
+    names = {each.name for each in month.iterdir()}
+    return not names or "parts.json" in names
 
 
 @contextmanager
