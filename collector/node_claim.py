@@ -98,14 +98,12 @@ class NodeClaim:
 
     def wait(self, seconds: float) -> None:
         """Return when who has it has ended, or after so long."""
-        connections = [] if self._holder is None else [self._holder.connection]
-        for connection in select.select(connections, [], [], seconds)[0]:
-            if word := _received(connection):
-                self.former_state = Path(os.fsdecode(word))
-                continue
-            self._let_go_of_holder()
-            # One that has too many waiting, or becomes a new program, lets go of us and lives on.
-            select.select([], [], [], _TRY_SECONDS)
+        while select.select([] if self._holder is None else [self._holder.connection], [], [], seconds)[0]:
+            if not self._hear_holder():
+                self._let_go_of_holder()
+                # One that has too many waiting, or becomes a new program, lets go of us and lives on.
+                select.select([], [], [], _TRY_SECONDS)
+                return
 
     def hand_on(self) -> None:
         """Let the program have it that this process is about to become."""
@@ -158,20 +156,29 @@ class NodeClaim:
         return Holder(pid, uid, connection)
 
     def _is_believed(self, holder: Holder) -> bool:
-        if holder.uid in {0, os.geteuid()}:
+        if _is_one_of_us(holder):
             return True
         remedy = "run one collector a node, as root; if that process is none, end it"
         log.warning("node_claim_not_believed", node=self._node, pid=holder.pid, uid=holder.uid, remedy=remedy)
         return False
 
+    def _hear_holder(self) -> bool:
+        """Note what has come of who has it; False where nothing has, or it has ended."""
+        word = b""
+        if self._holder is not None and _is_one_of_us(self._holder):
+            with suppress(OSError):
+                word = self._holder.connection.recv(_WORD_BYTES)
+        if word:
+            self.former_state = Path(os.fsdecode(word))
+        return bool(word)
+
     def _let_go_of_holder(self) -> None:
         if self._holder is not None:
+            # It may have ended as soon as it had said it.
+            self._hear_holder()
             self._holder.connection.close()
             self._holder = None
 
 
-def _received(connection: socket.socket) -> bytes:
-    """What came by it; nothing where it has ended."""
-    with suppress(OSError):
-        return connection.recv(_WORD_BYTES)
-    return b""
+def _is_one_of_us(holder: Holder) -> bool:
+    return holder.uid in {0, os.geteuid()}

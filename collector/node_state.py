@@ -5,6 +5,7 @@ lost, could not say what is missing.
 """
 
 import os
+import stat
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -20,6 +21,8 @@ from domain.errors import UnavailableError
 from domain.inventory import Device
 
 _FORMAT = 1
+# Far more than cards and codes of a node can be.
+_BYTES_MAX = 16 * 2**20
 
 log = structlog.get_logger()
 
@@ -101,21 +104,22 @@ class NodeState:
             self._now = replace(self._now, **parts)
 
     def take_over(self, path: Path) -> None:
-        """Know what another collector of the node has put down in that file, too; one that has ended.
+        """Know what another collector of the node has put down in that file, too; one that has ended. It is saved.
 
         Where it cannot be read this is said, and what was known here has to do.
         """
         try:
-            found = _parsed(path.read_bytes())
-        except FileNotFoundError:
-            return
+            if self._path is not None and path == self._path.absolute():
+                raise ValueError("it is called as ours is, as in containers with a volume each")
+            found = _parsed(_read_believable(path))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else _first_line(error)
-            remedy = "let collectors of one node read each other's 'data_dir'; counts of XIDs may begin anew"
+            remedy = "let collectors of a node see each other's 'data_dir'; else counts of XIDs begin anew"
             log.warning("node_state_not_taken_over", path=str(path), reason=reason, remedy=remedy)
             return
         with self._lock:
             self._now = _joined(_in_boot(found, self._now.boot), self._now)
+        self.save()
 
     def save(self) -> None:
         """Write what has changed since; where the disk takes nothing this is said once, and tried again next time."""
@@ -153,11 +157,11 @@ def _joined(last: Remembered, former: Remembered) -> Remembered:
     instances = {card: dict(numbers) for card, numbers in former.instances.items()}
     for card, numbers in last.instances.items():
         mine = instances.setdefault(card, {})
-        mine |= {
-            number: each
-            for number, each in numbers.items()
-            if number not in mine or mine[number].generation <= each.generation
-        }
+        for number, each in numbers.items():
+            before = mine.get(number)
+            # Counted further by who did not see the last of it: the next is another again.
+            is_behind = before is not None and before.generation > each.generation
+            mine[number] = replace(before, is_there=False) if before is not None and is_behind else each
     xids = {
         card: dict(Counter(last.xids.get(card, {})) | Counter(former.xids.get(card, {})))
         for card in last.xids.keys() | former.xids.keys()
@@ -192,6 +196,16 @@ def _read(path: Path) -> Remembered | None:
         remedy = "nothing, unless a card is missing now: it is not expected any more"
         log.error("node_state_damaged", path=str(path), reason=reason, set_aside=str(aside), remedy=remedy)
         return None
+
+
+def _read_believable(path: Path) -> bytes:
+    """What is in a file of root's, or of our own user. Raises OSError, ValueError for anything else."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in {0, os.geteuid()} or found.st_size > _BYTES_MAX:
+            raise ValueError(f"it is no file of ours of up to {_BYTES_MAX} bytes")
+        return file.read(_BYTES_MAX)
 
 
 def _parsed(text: bytes) -> Remembered:

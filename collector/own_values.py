@@ -34,10 +34,11 @@ def queue_values(queue: BatchQueue, clock: Clock, delivery_s: float | None) -> I
     yield OwnValue(COLLECTOR_QUEUE_BYTES, queue.size_bytes)
     # After a clock was set back, what waits may lie ahead of it.
     yield OwnValue(COLLECTOR_QUEUE_AGE, 0 if oldest_s is None else max(0, now_s - oldest_s))
+    own = {"collector": queue.identity}
     for reason, seconds in queue.holes_by_reason.items():
-        yield OwnValue(COLLECTOR_HOLES, seconds, {"reason": str(reason)})
-    yield OwnValue(COLLECTOR_REFUSED, queue.refused)
-    yield OwnValue(COLLECTOR_QUARANTINED, queue.quarantined)
+        yield OwnValue(COLLECTOR_HOLES, seconds, {**own, "reason": str(reason)})
+    yield OwnValue(COLLECTOR_REFUSED, queue.refused, own)
+    yield OwnValue(COLLECTOR_QUARANTINED, queue.quarantined, own)
     if delivery_s is not None:
         yield OwnValue(COLLECTOR_DELIVERY, round(delivery_s, 6))
 

@@ -90,10 +90,10 @@ def collectors(number: int, at: tuple[int, int, int, int]) -> Table:
     return Table(
         number,
         "Collectors",
-        "Counts are of the whole range. Holes: seconds in which no collector of the node sampled anything. Missed "
-        "reads: seconds in which one card gave no answer in time: look at that card. Refused: seconds that the store "
-        "would not keep, set aside on the node's disk. Garbage: readings that no card can have. A clock 2 s off keeps "
-        "windows from settling.",
+        "Counts are of the whole range. Holes: seconds that a collector has not, but for those that it stood by. "
+        "Missed reads: seconds in which one card gave no answer in time: look at that card. Refused: seconds that the "
+        "store would not keep, set aside on the node's disk. Garbage: readings that no card can have. A clock 2 s off "
+        "keeps windows from settling.",
         at,
         [
             f"sum by (node) (increase({of(COLLECTOR_HOLES, _NOBODY)}[$__range]))",
@@ -118,7 +118,7 @@ def collectors(number: int, at: tuple[int, int, int, int]) -> Table:
     )
 
 
-# Where another collector told of the node, there is no hole in what is stored.
+# Meanwhile another collector told of the node.
 _NOBODY = f'{NODE},reason!="stood_by"'
 
 

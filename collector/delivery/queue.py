@@ -52,7 +52,7 @@ class BatchQueue:
         self._file = QueueFile(path)
         try:
             self._counts: dict[str, int] = dict(self._file.read("SELECT name, value FROM counts"))
-            self._counts.setdefault("identity", secrets.randbits(63))
+            self._counts.setdefault("identity", secrets.randbits(31))
             self._holes = Holes(self._counts, str(path))
             self._rows = BatchRows(self._file)
             self._quarantine = Quarantine(self._file)
@@ -71,8 +71,8 @@ class BatchQueue:
 
     @property
     def identity(self) -> str:
-        """What no other queue is called, of whatever node; it stays the same from the first second that is kept."""
-        return f"{self._counts['identity']:016x}"
+        """What no other queue of the node is called; it stays the same from the first second that is kept."""
+        return f"{self._counts['identity']:08x}"
 
     @property
     def sampled_until_s(self) -> int | None:

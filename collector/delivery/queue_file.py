@@ -26,6 +26,9 @@ UPDATE counts SET name = 'holes_unrecorded' WHERE name = 'holes';
 # What SQLite says of a file that holds something else than was written.
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
+# What it says of a disk that is full, and of one whose quota is used up.
+_NO_ROOM = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+
 log = structlog.get_logger()
 
 
@@ -119,7 +122,7 @@ class QueueFile(sqlite3.Connection):
         try:
             self.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_FORMAT}; COMMIT;")
         except sqlite3.Error as error:
-            if found != _FORMAT or _code(error) != sqlite3.SQLITE_FULL:
+            if found != _FORMAT or _code(error) not in _NO_ROOM:
                 raise
             # All is there, and a full disk costs no more now than it does later.
             if self.in_transaction:

@@ -2,6 +2,9 @@
 
 from domain.series.series import COUNTER, GAUGE, INFO, NODE, Series
 
+# Counts on disk; who takes over from another collector has counts of its own.
+_QUEUE = ("node", "collector")
+
 COLLECTOR_COMPLETE_UNTIL = Series(
     "collector_complete_until_timestamp_seconds",
     "seconds",
@@ -15,7 +18,7 @@ COLLECTOR_INFO = Series(
     "info",
     INFO,
     "1 while that collector tells of the node, which one does at a time; `collector` is its queue's own number",
-    ("node", "collector"),
+    _QUEUE,
 )
 COLLECTOR_LATENESS = Series("collector_tick_lateness_seconds", "seconds", GAUGE, "how late the tick began", NODE)
 COLLECTOR_READ = Series(
@@ -40,10 +43,10 @@ COLLECTOR_HOLES = Series(
     "collector_holes_total",
     "seconds",
     COUNTER,
-    "seconds without samples, by why: not read in time (`late`), the node's `clock` in doubt or set, no collector "
-    "(`not_running`) or another one of the node (`stood_by`); given up in the queue (`queue_full`, `too_old`, or for a "
-    "`disk` that took nothing); `unrecorded` by a former gputab",
-    ("node", "reason"),
+    "seconds that the queue never had or gave up, by why: not read in time (`late`), the node's `clock` in doubt or "
+    "set, its collector away (`not_running`) or standing by for another (`stood_by`); given up in the queue "
+    "(`queue_full`, `too_old`, or for a `disk` that took nothing); `unrecorded` by a former gputab",
+    (*_QUEUE, "reason"),
     True,
 )
 COLLECTOR_MISSED = Series(
@@ -59,7 +62,7 @@ COLLECTOR_REFUSED = Series(
     "batches",
     COUNTER,
     "seconds the store called unusable, or would not keep; they are set aside on disk",
-    NODE,
+    _QUEUE,
     True,
 )
 COLLECTOR_CLOCK_SKEW = Series(
@@ -87,7 +90,7 @@ COLLECTOR_QUARANTINED = Series(
     "samples",
     COUNTER,
     "samples that the store called unusable, or would have dropped; they are set aside on disk",
-    NODE,
+    _QUEUE,
     True,
 )
 COLLECTOR_QUEUE_BYTES = Series(

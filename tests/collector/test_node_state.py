@@ -170,5 +170,29 @@ def test_what_cannot_be_taken_over_is_said_and_left_alone(tmp_path: Path, text: 
         state.take_over(tmp_path / "last.json")
         state.take_over(tmp_path / "none.json")
     assert state.remembered.devices == DEVICES
-    assert [log["event"] for log in logs] == ["node_state_not_taken_over"], "one that was never written is no news"
+    assert [log["event"] for log in logs] == 2 * ["node_state_not_taken_over"]
     assert (tmp_path / "last.json").read_bytes() == text
+
+
+def test_a_number_that_who_was_last_counted_less_is_given_out_anew(tmp_path: Path) -> None:
+    """Nobody who counted as far has seen the last of it."""
+    last = NodeState(tmp_path / "last.json", "boot-1")
+    last.keep(instances={"GPU-1": {3: GivenOut(2, "y", is_there=True)}})
+    last.save()
+    state = NodeState(tmp_path / "node.json", "boot-1")
+    state.keep(instances={"GPU-1": {3: GivenOut(4, "x", is_there=True)}})
+    state.take_over(tmp_path / "last.json")
+    assert state.remembered.instances == {"GPU-1": {3: GivenOut(4, "x", is_there=False)}}
+    assert NodeState(tmp_path / "node.json", "boot-1").remembered == state.remembered, "it is on the disk"
+
+
+def test_only_a_file_of_ours_is_taken_over(tmp_path: Path) -> None:
+    """No pipe, on which nobody writes, nor what never ends; nor what is called as our own is in another container."""
+    state = NodeState(tmp_path / "node.json")
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(2**30)
+    with capture_logs() as logs:
+        for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path / "large", tmp_path, tmp_path / "node.json"):
+            state.take_over(path)
+    assert [log["event"] for log in logs] == 5 * ["node_state_not_taken_over"]

@@ -106,7 +106,7 @@ def test_a_new_queue_counts_the_wait_too_since_the_other_may_not_have_delivered_
     before_s = now_s()
     with closing(BatchQueue(tmp_path / "queue.db", SIZE)) as queue:
         with Standby(node, queue, victoriametrics_url) as standby:
-            wait_until(lambda: now_s() > before_s + 2)
+            wait_until(lambda: now_s() > before_s + 5)
             other.process.kill()
             standby.wait()
         taken_over_s = queue.sampled_until_s

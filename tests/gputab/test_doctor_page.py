@@ -16,10 +16,10 @@ from machine.process import free_port
 def test_holes_are_told_for_whatever_reason(tmp_path: Path) -> None:
     values = [
         OwnValue(COLLECTOR_LATENESS, 0.002),
-        OwnValue(COLLECTOR_HOLES, 3, {"reason": "late"}),
-        OwnValue(COLLECTOR_HOLES, 40, {"reason": "clock"}),
+        OwnValue(COLLECTOR_HOLES, 3, {"collector": "a", "reason": "late"}),
+        OwnValue(COLLECTOR_HOLES, 40, {"collector": "a", "reason": "clock"}),
         # Another collector has sampled those.
-        OwnValue(COLLECTOR_HOLES, 500, {"reason": "stood_by"}),
+        OwnValue(COLLECTOR_HOLES, 500, {"collector": "a", "reason": "stood_by"}),
     ]
     port, clock = free_port(), FrozenClock(1_700_000_000 * MICROSECONDS)
     own = OwnMetrics("node-1", lambda: values)

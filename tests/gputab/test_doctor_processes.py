@@ -56,7 +56,7 @@ def examined(driver: FakeDriver, proc: ProcTree, tmp_path: Path) -> Iterator[Exa
 def three_that_take_turns(driver: FakeDriver, proc: ProcTree) -> None:
     """A3: processes of two owners and of nobody, of which the driver samples 260 % of a card that is all busy."""
     uuid = driver.card(0, model=RTX_4090, busy_percent=100, used=4 * GIB)
-    percents = {101: 100, 102: 100, os.getpid(): 60}
+    percents = {4_000_101: 100, 4_000_102: 100, os.getpid(): 60}
     for pid, cgroup in zip(percents, ("gputab-a.scope", "ollama.service", "foreign.scope"), strict=True):
         proc.process(pid, f"/system.slice/{cgroup}")
         driver.process(uuid, pid, GIB)
@@ -73,8 +73,8 @@ def test_a3_each_process_has_the_percent_that_the_driver_sampled(
     (report,) = examined()
 
     assert report.processes == (
-        CardProcess(101, "alloc:a", GIB, 100, None, {}),
-        CardProcess(102, "unit:ollama.service", GIB, 100, None, {}),
+        CardProcess(4_000_101, "alloc:a", GIB, 100, None, {}),
+        CardProcess(4_000_102, "unit:ollama.service", GIB, 100, None, {}),
         CardProcess(os.getpid(), None, GIB, 60, str(place(os.getpid())), hints(os.getpid())),
     )
     shown = as_json(Diagnosis("node-1", (), (report,)))["devices"][0]["processes"]
@@ -94,7 +94,7 @@ def test_people_see_them_as_a_table(
 
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["process", "memory", "SM", "whose"] in rows
-    assert ["101", "1,024", "MiB", "100%", "alloc:a"] in rows
+    assert ["4000101", "1,024", "MiB", "100%", "alloc:a"] in rows
     assert [str(os.getpid()), "1,024", "MiB", "60%", "nobody's"] in rows
 
 
@@ -102,7 +102,7 @@ def test_what_a_process_claims_is_shown_as_it_wrote_it(capsys: pytest.CaptureFix
     """Its environment may hold what looks like markup, and an id that is to be copied stays in one piece."""
     container = f"container:{'4f0c8a6d' * 8}:docker"
     claims = {"SLURM_JOB_ID": "[/bold] 7"}
-    process = CardProcess(101, None, None, None, container, claims)
+    process = CardProcess(4_000_101, None, None, None, container, claims)
     report = DeviceReport(Device("GPU-1", 0, "a card", 4 * GIB, 0), None, "a family", (), 4 * GIB, 0, (process,))
 
     print_report(Diagnosis("node-1", (), (report,)))
@@ -118,12 +118,12 @@ def test_of_a_process_on_an_instance_no_sample_is_not_0_percent(
     """The driver samples none there; the card itself tells of no owner, since its instances do."""
     card = driver.card(0, model=A100, mig_mode=1)
     instance = driver.create_instance(card, "2g.20gb")
-    proc.process(101, "/system.slice/gputab-a.scope")
-    driver.process(instance, 101, 512 * MIB)
+    proc.process(4_000_101, "/system.slice/gputab-a.scope")
+    driver.process(instance, 4_000_101, 512 * MIB)
 
     reports = examined()
     print_report(Diagnosis("node-1", (), tuple(reports)))
 
-    assert reports[1].processes == (CardProcess(101, "alloc:a", 512 * MIB, None, None, {}),)
+    assert reports[1].processes == (CardProcess(4_000_101, "alloc:a", 512 * MIB, None, None, {}),)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [row for row in rows if row[:1] == ["101"]] == [["101", "512", "MiB", "alloc:a"]]
+    assert [row for row in rows if row[:1] == ["4000101"]] == [["4000101", "512", "MiB", "alloc:a"]]

@@ -127,7 +127,7 @@ class Node:
 
     def log(self) -> str:
         """What strikes the node, and what all its collectors said."""
-        return self.story + "".join(path.read_text() for path in sorted(self.folder.glob("log-*")))
+        return self.story + "".join(path.read_text() for path in sorted(self.folder.glob("log-*"), key=_number))
 
     def queue_path(self, data: str = "data") -> Path:
         """The queue's file in that folder."""
@@ -181,6 +181,10 @@ class Node:
         last_s = now_s() + self.clock.by_s
         frame = self.samples(last_s - 5, last_s + 1, COLLECTOR_QUEUED)
         return frame.height > 0 and frame.sort("second_s")["value"][-1] <= 1
+
+
+def _number(log: Path) -> int:
+    return int(log.name.removeprefix("log-"))
 
 
 @contextmanager

@@ -114,9 +114,14 @@ def driver_unloaded(node: Node, _: random.Random) -> Iterator[Sequence[str]]:
 
 @contextmanager
 def driver_exchanged(node: Node, dice: random.Random) -> Iterator[Sequence[str]]:
-    """Library and module are another version's, which a process that had the former cannot use."""
+    """Library and module are another version's, which a process that had the former cannot use.
+
+    It ends when a new process has taken its place.
+    """
+    begun = node.log().count("collector_started")
     node.driver.exchange(f"610.{dice.randrange(100)}.{dice.randrange(100):02}")
     yield node.uuids
+    wait_until(lambda: node.log().count("collector_started") > begun)
 
 
 @contextmanager
