@@ -42,17 +42,18 @@ def truth(
     """The truth of a span; it adds over spans cut anywhere.
 
     `step_s` is 1 for what collectors saw live. For a log of coarser steps, each reading stands for the `step_s`
-    seconds that begin with it, counted from the second the world began. Seconds in `unsampled` are holes: the
-    card was there and nobody looked.
+    seconds that begin with it, counted from the second the world began. Seconds in `unsampled` are holes, also
+    where the card was lost: nobody looked.
     """
     covered_seconds = lost_seconds = used = overuse = 0
     second_s = span.start_s
     while second_s < span.end_s:
         read_s = world.started_s + (second_s - world.started_s) // step_s * step_s
         until_s = min(span.end_s, read_s + step_s)
+        seconds = sum(1 for each_s in range(second_s, until_s) if each_s not in unsampled)
         if world.is_lost(span.gpu_uuid, read_s):
-            lost_seconds += until_s - second_s
-        elif seconds := sum(1 for each_s in range(second_s, until_s) if each_s not in unsampled):
+            lost_seconds += seconds
+        elif seconds:
             used_bytes = world.used_bytes(span.gpu_uuid, span.mig_uuid, span.allocation, read_s)
             covered_seconds += seconds
             used += used_bytes * seconds

@@ -62,8 +62,8 @@ def prove(
     """Compare, allocation by allocation.
 
     `worlds` gives each allocation its world and the step of its samples in seconds; of one that ran in none, only
-    the seconds it was granted are known. `unsampled` gives each device the seconds without a sample in which it was
-    not lost.
+    the seconds it was granted are known. `unsampled` gives each device the seconds of which nothing was told, not even
+    that it was lost.
     """
     true: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     holes = 0

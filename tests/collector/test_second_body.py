@@ -18,6 +18,9 @@ SECOND_S = 1_700_000_000
 OF_DEVICES = sorted((each for each in CATALOGUE.values() if each.labels == DEVICE), key=lambda each: each.name)
 
 VALUES = st.one_of(
+    # What cards tell, of which all of a reading may be.
+    st.integers(0, 2**40),
+    st.floats(0, 1),
     st.none(),
     st.booleans(),
     st.integers(-(2**64), 2**64),

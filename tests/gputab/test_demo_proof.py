@@ -110,6 +110,20 @@ def test_holes_are_left_out_of_the_truth_and_counted(world: World, charges: list
     assert "al_1: measured seconds billed 55, true 53" in [str(each) for each in proof.mismatches]
 
 
+def test_that_a_card_was_lost_in_a_second_that_nobody_sampled_cannot_be_billed(
+    world: World, charges: list[Charge]
+) -> None:
+    """The meter has one lost second less, and goes by what the price book says of a hole."""
+    one_less: dict[str, Any] = {"free_seconds": 4, "on_record_seconds": 1}
+    vram = charges[1].quantity + 23 * GIB
+    billed = [
+        replace(charges[0], **one_less, quantity=56_000),
+        replace(charges[1], **one_less, quantity=vram),
+    ]
+    proof = prove([GRANT], {"al_1": (world, 1)}, billed, {(CARD, None): frozenset({START_S + 22})})
+    assert (proof.mismatches, proof.holes) == ((), 1)
+
+
 def test_of_a_grant_without_a_world_only_the_seconds_are_known(charges: list[Charge]) -> None:
     """Real cards have no simulator to ask."""
     assert prove([GRANT], {}, charges, {}).mismatches == ()

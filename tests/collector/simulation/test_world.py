@@ -251,10 +251,10 @@ def test_truth_is_the_sum_of_readings_and_adds_over_any_cut(
             reading = next(
                 each for each in world.readings(tenancy.gpu_uuid, read_s) if each.mig_uuid == tenancy.mig_uuid
             )
-            if reading.values[GPU_UP] == 0:
-                plain["lost"] += 1
-            elif second_s in unsampled:
+            if second_s in unsampled:
                 plain["hole"] += 1
+            elif reading.values[GPU_UP] == 0:
+                plain["lost"] += 1
             else:
                 plain["covered"] += 1
                 used = reading.values[GPU_MEMORY_USED]
