@@ -11,6 +11,7 @@ from store.access import Principal, Role, authenticate
 from store.database import Database, now_us
 
 _TOKEN = "token"  # noqa: S105 - the name of a place, not a token
+_NOTICE = "notice"
 _TOKEN_CHARACTERS_MAX = 256
 _ABOUT = (
     "What was spent on GPUs, by tenant and billing day. Log in with a token of role tenant, billing or operator; an "
@@ -25,12 +26,14 @@ def admitted(database: Database) -> Principal:
     """Whose token this browser session holds; where it holds none that is good now, the login, and the run ends."""
     token = st.session_state.get(_TOKEN)
     if token is None:
-        _ask_for_token(database, notice=None)
+        _ask_for_token(database)
     try:
         return _principal(database, token)
     except AccessError:
         log_out()
-        _ask_for_token(database, notice=_ENDED)
+        # Whatever runs before the next login says it again: a click may run twice.
+        st.session_state[_NOTICE] = _ENDED
+        _ask_for_token(database)
 
 
 def still_admitted(database: Database) -> Callable[[], Principal]:
@@ -50,18 +53,19 @@ def _principal(database: Database, token: str) -> Principal:
     return found
 
 
-def _ask_for_token(database: Database, *, notice: str | None) -> NoReturn:
+def _ask_for_token(database: Database) -> NoReturn:
     _, middle, _ = st.columns([1, 2, 1])
     with middle:
         st.title("gputab", anchor=False)
         st.markdown(_ABOUT)
-        if notice is not None:
+        if notice := st.session_state.get(_NOTICE):
             st.warning(notice)
         with st.form("login", clear_on_submit=True):
             typed = st.text_input("Token", type="password", max_chars=_TOKEN_CHARACTERS_MAX)
             is_sent = st.form_submit_button("Log in", type="primary")
         if is_sent and _is_good(database, typed.strip()):
             st.session_state[_TOKEN] = typed.strip()
+            st.session_state.pop(_NOTICE, None)
             st.rerun()
         if is_sent:
             st.error(_REFUSED)
