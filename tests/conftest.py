@@ -20,6 +20,7 @@ from store.database import Database
 from store.migrate import upgrade
 from tests.databases import Databases, SqliteFiles
 from tests.fakes.nvml.driver import FakeDriver, build
+from tests.fakes.nvml.processes import ProcTree
 from tests.postgresql_programs import find_postgresql
 from tests.postgresql_server import PostgresqlServer
 from tests.side_by_side import Begun, begun_scenarios, first
@@ -178,6 +179,18 @@ def use_driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], FakeDriver]:
         return driver
 
     return use
+
+
+@pytest.fixture
+def driver(use_driver: Callable[[Path], FakeDriver], nvml_library: Path) -> FakeDriver:
+    """A driver without cards."""
+    return use_driver(nvml_library)
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> ProcTree:
+    """A `/proc` of the host's namespaces, in which nothing runs."""
+    return ProcTree(tmp_path / "proc")
 
 
 @pytest.fixture

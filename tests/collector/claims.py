@@ -1,11 +1,9 @@
 """Other processes of this machine that claim a node."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +20,6 @@ claim = NodeClaim(*sys.argv[1:3], Path("its state.json"))
 print(claim.take(), flush=True)
 sys.stdin.read()
 """
-_NUMBERS = count()
 
 
 class Holder(NamedTuple):
@@ -34,11 +31,6 @@ class Holder(NamedTuple):
 
 # Starts one with lines of its own before it takes the claim, at that store.
 Hold = Callable[..., Holder]
-
-
-def unclaimed_node() -> str:
-    """One that nobody else on this machine collects for."""
-    return f"box-{os.getpid()}-{next(_NUMBERS)}"
 
 
 @contextmanager

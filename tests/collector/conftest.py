@@ -21,6 +21,7 @@ from domain.clock import SystemClock
 from domain.samples import DeviceReading
 from domain.units import MIB
 from gputab.commands.samples import ReaderSamples
+from tests.collector.claims import Hold, holders
 from tests.collector.collecting import Start, collectors
 from tests.collector.dcgm_pages import Exporter, page, running_exporter
 from tests.collector.patience import wait_for_the_last_threads
@@ -28,7 +29,6 @@ from tests.collector.rig import MakeRig, Rig, answer
 from tests.collector.sample_logs import START_S, Import
 from tests.collector.stores import OwnStore, own_store
 from tests.fakes.clock import SettableClock
-from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.processes import ProcTree
 from victoriametrics import launcher
 from victoriametrics.push import Pusher
@@ -53,16 +53,6 @@ def make_rig(queue: BatchQueue) -> Iterator[MakeRig]:
     yield make
     for rig in made:
         rig.readers.close()
-
-
-@pytest.fixture
-def driver(use_driver: Callable[[Path], FakeDriver], nvml_library: Path) -> FakeDriver:
-    return use_driver(nvml_library)
-
-
-@pytest.fixture
-def proc(tmp_path: Path) -> ProcTree:
-    return ProcTree(tmp_path / "proc")
 
 
 @pytest.fixture
@@ -118,6 +108,13 @@ def start(tmp_path: Path, victoriametrics_url: str) -> Iterator[Start]:
     """Starts `gputab collect` in a folder of the test's own."""
     with collectors(tmp_path, victoriametrics_url) as begin:
         yield begin
+
+
+@pytest.fixture
+def hold(unique_node: str) -> Iterator[Hold]:
+    """Starts processes that claim the test's node."""
+    with holders(unique_node) as start:
+        yield start
 
 
 @pytest.fixture(name="own_store")

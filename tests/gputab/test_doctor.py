@@ -30,11 +30,6 @@ Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def driver(nvml_library: Path, tmp_path: Path) -> FakeDriver:
-    return FakeDriver(nvml_library, tmp_path / "fake-nvml.state")
-
-
-@pytest.fixture
 def allocator() -> Iterator[str]:
     """One that answers, and knows the token `good` of a node."""
 

@@ -4,17 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from machine.process import free_port
 from tests.fakes.nvml.driver import FakeDriver
 
 NODE = "node-1"
-
-
-@pytest.fixture
-def driver(nvml_library: Path, tmp_path: Path) -> FakeDriver:
-    return FakeDriver(nvml_library, tmp_path / "fake-nvml.state")
 
 
 def _ask(folder: Path, driver: FakeDriver) -> "subprocess.CompletedProcess[str]":

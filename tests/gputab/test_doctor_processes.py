@@ -27,16 +27,6 @@ Examined = Callable[[], list[DeviceReport]]
 
 
 @pytest.fixture
-def driver(use_driver: Callable[[Path], FakeDriver], nvml_library: Path) -> FakeDriver:
-    return use_driver(nvml_library)
-
-
-@pytest.fixture
-def proc(tmp_path: Path) -> ProcTree:
-    return ProcTree(tmp_path / "proc")
-
-
-@pytest.fixture
 def examined(driver: FakeDriver, proc: ProcTree, tmp_path: Path) -> Iterator[Examined]:
     """Examines the cards of the driver, with the processes of that `/proc`."""
     clock = SystemClock()

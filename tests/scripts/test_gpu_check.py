@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-
 from scripts.hardware_run import file_name
 from scripts.section import Section
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.models import H100, RTX_4090, Model
+from tests.namespaces import apart
 from tests.side_by_side import side_by_side
 
 ROOT = Path(__file__).parent.parent.parent
@@ -94,14 +93,8 @@ def test_every_question_is_answered_of_a_card_without_them(folder: Path, nvml_li
 @side_by_side
 def test_no_question_needs_a_network(folder: Path, nvml_library: Path) -> None:
     """In a network namespace of its own there is loopback and nothing else: no interface, no route, no name server."""
-    apart = ["unshare", "--map-root-user", "--net"]
-    try:
-        asked = subprocess.run([*apart, "true"], capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        pytest.skip(f"needs a network namespace: {error}")
-    if asked.returncode:
-        pytest.skip(f"needs a network namespace: {asked.stderr.strip()}")
-    check_report(folder, nvml_library, H100, has_gpm=True, within=[*apart, sys.executable, "-c", LOOPBACK_UP])
+    within = [*apart("net"), sys.executable, "-c", LOOPBACK_UP]
+    check_report(folder, nvml_library, H100, has_gpm=True, within=within)
 
 
 def check_report(folder: Path, library: Path, model: Model, *, has_gpm: bool, within: Sequence[str] = ()) -> None:

@@ -1,7 +1,7 @@
 """R7: the energy of a card in parts, by the rule of docs/owners.md and with the very queries that stand there."""
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -60,12 +60,12 @@ class Card:
                 before, now = self.joules[before_s], self.joules[second_s]
                 yield second_s, now - before if now >= before else now
 
-    def parts(self) -> Counter[Place]:
+    def parts(self) -> dict[Place, float]:
         """The joules of what each owner computed, worked out by hand; those of nobody's work are among them."""
-        parts: Counter[Place] = Counter()
+        parts: defaultdict[Place, float] = defaultdict(float)
         for second_s, joules in self.drawn(across_holes=False):
             for (mig_uuid, owner), ratios in self.ratios.items():
-                parts[mig_uuid, owner] += joules * ratios.get(second_s, 0) * SIZES[mig_uuid]  # type: ignore[assignment]
+                parts[mig_uuid, owner] += joules * ratios.get(second_s, 0) * SIZES[mig_uuid]
         return parts
 
 
@@ -120,7 +120,7 @@ def test_r7_parts_by_owner_are_those_of_the_rule_and_sum_to_the_card(
     told = _told(reader, BY_OWNER, end_s, "owner")
 
     for uuid, card in cards.items():
-        expected: Counter[str] = Counter()
+        expected: defaultdict[str, float] = defaultdict(float)
         for (_, owner), joules in card.parts().items():
             expected[owner] += joules
         total = sum(joules for _, joules in card.drawn(across_holes=True))
@@ -139,7 +139,7 @@ def test_r7_parts_by_instance_are_their_owners_and_sum_to_the_card(
 
     for uuid, card in cards.items():
         total = sum(joules for _, joules in card.drawn(across_holes=True))
-        expected: Counter[str] = Counter()
+        expected: defaultdict[str, float] = defaultdict(float)
         for (mig_uuid, _), joules in card.parts().items():
             expected[mig_uuid] += joules if mig_uuid in PROFILES else 0
         expected[""] = total - sum(expected.values())

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from tests.namespaces import apart
 
 _REPOSITORY = Path(__file__).parents[3]
 _MOUNT = 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'
@@ -21,16 +21,10 @@ def run_on_small_disk(scenario: Callable[..., None], size_bytes: int, disk: Path
     function of a module of tests. No other process sees the disk.
     """
     disk.mkdir()
-    apart = ["unshare", "--map-root-user", "--mount", "sh", "-c", _MOUNT, "sh", str(size_bytes), str(disk)]
-    try:
-        asked = subprocess.run([*apart, "true"], capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        pytest.skip(f"needs a mount namespace: {error}")
-    if asked.returncode:
-        pytest.skip(f"needs a mount namespace: {asked.stderr.strip()}")
+    within = apart("mount", "sh", "-c", _MOUNT, "sh", str(size_bytes), str(disk))
     module = ".".join(Path(scenario.__code__.co_filename).relative_to(_REPOSITORY).with_suffix("").parts)
     call = [sys.executable, "-c", _CALL, module, scenario.__name__, str(disk), *arguments]
-    done = subprocess.run([*apart, *call], cwd=_REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run([*within, *call], cwd=_REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -19,6 +19,13 @@ def _run_mps(driver: FakeDriver, proc: ProcTree, uuid: str) -> None:
         driver.process(uuid, pid, GIB, "mps")
 
 
+def _unsampled_card(driver: FakeDriver) -> str:
+    """A card that is busy for 90 %, and does not say by whose process."""
+    uuid = driver.card(0, used=4 * GIB, busy_percent=90)
+    driver.deny(uuid, Can.PROCESS_UTILIZATION)
+    return uuid
+
+
 def _check_shared(reading: DeviceReading, tenants: set[str]) -> None:
     """All of the card's 90 % is nobody's, and no tenant has a ratio."""
     ratios = {owner: use.compute_ratio for owner, use in reading.owners.items()}
@@ -53,8 +60,7 @@ def test_clients_of_mps_are_not_told_apart_where_no_process_is_sampled(
     driver: FakeDriver, proc: ProcTree, own: Own
 ) -> None:
     """All that they computed is nobody's, and none of them has a ratio. Memory is each one's all the same."""
-    uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-    driver.deny(uuid, Can.PROCESS_UTILIZATION)
+    uuid = _unsampled_card(driver)
     _run_mps(driver, proc, uuid)
 
     reading = own(uuid).read()
@@ -67,8 +73,7 @@ def test_the_server_of_mps_does_not_count_where_no_process_is_sampled(
     driver: FakeDriver, proc: ProcTree, own: Own
 ) -> None:
     """It works for its clients: beside one tenant's all that was computed is that tenant's."""
-    uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-    driver.deny(uuid, Can.PROCESS_UTILIZATION)
+    uuid = _unsampled_card(driver)
     _run_mps(driver, proc, uuid)
     driver.end_process(uuid, 102)
     card = own(uuid)
@@ -88,8 +93,7 @@ def test_the_server_of_mps_counts_where_the_driver_does_not_list_its_clients(
     driver: FakeDriver, proc: ProcTree, own: Own
 ) -> None:
     """What was computed may be theirs, and not that of the one tenant who is seen beside it."""
-    uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-    driver.deny(uuid, Can.PROCESS_UTILIZATION)
+    uuid = _unsampled_card(driver)
     for version in ("v3", "v2"):
         driver.fault(pynvml.NVML_ERROR_NOT_SUPPORTED, f"nvmlDeviceGetMPSComputeRunningProcesses_{version}", uuid)
     run_process(driver, proc, uuid, 100, "/system.slice/nvidia-mps.service", 32 * MIB)
@@ -107,8 +111,7 @@ def test_the_server_of_mps_counts_where_the_driver_does_not_list_its_clients(
 
 def test_who_is_called_like_a_server_of_mps_counts(driver: FakeDriver, proc: ProcTree, own: Own) -> None:
     """By its process' name and by a unit of its own manager, which a tenant may both choose."""
-    uuid = driver.card(0, used=4 * GIB, busy_percent=90)
-    driver.deny(uuid, Can.PROCESS_UTILIZATION)
+    uuid = _unsampled_card(driver)
     run_process(driver, proc, uuid, 101, "/system.slice/gputab-a.scope")
     user = "/user.slice/user-1000.slice/user@1000.service/app.slice/nvidia-mps.service"
     proc.process(100, user, name="nvidia-cuda-mps")
