@@ -83,7 +83,7 @@ def collect(
     """
     composition.log_to_stderr()
     config = composition.settings()
-    name = check_name("node", node or config.node)
+    name = check_name("node", config.node if node is None else node)
     stop = Event()
     signals: list[int] = []
 

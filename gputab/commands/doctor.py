@@ -45,7 +45,7 @@ def doctor(
     # What the parts of the collector would log is among the findings.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     config = composition.settings()
-    diagnosis = _diagnose(config, check_name("node", node or config.node))
+    diagnosis = _diagnose(config, check_name("node", config.node if node is None else node))
     if output is OutputFormat.JSON:
         json.dump(as_json(diagnosis), sys.stdout, indent=1)
         sys.stdout.write("\n")

@@ -24,7 +24,7 @@ def quiesce(
     Run it with the collector's settings: it works by way of the folder of data.
     """
     config = composition.settings()
-    name = check_name("node", node or config.node)
+    name = check_name("node", config.node if node is None else node)
     caller = QuiesceCaller(config.data_dir, name, composition.clock())
     if resume:
         state = caller.resume(_PATIENCE_SECONDS)

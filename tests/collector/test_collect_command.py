@@ -139,6 +139,7 @@ def test_a_second_standing_by_and_one_with_the_same_queue_is_refused(
         (["--source", "simulator", "--world", "none.jsonl", "--node", NODE], 1, "start what writes it first"),
         (["--source", "simulator", "--world", "world.jsonl", "--node", "gpu-1"], 2, "cannot simulate the node 'gpu-1'"),
         (["--node", "no good"], 2, "cannot use 'no good' as a node"),
+        (["--node", ""], 2, "cannot use '' as a node"),
     ],
 )
 def test_unusable_input_is_one_line_and_leaves_no_queue(

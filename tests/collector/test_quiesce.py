@@ -147,4 +147,5 @@ def test_the_command_ends_with_an_error_where_no_collector_is(
     monkeypatch.setenv("GPUTAB_DATA_DIR", str(tmp_path / "data"))
     assert run(["quiesce", "--node", NODE]) == 1
     assert "name its node by --node" in capsys.readouterr().err
-    assert run(["quiesce", "--node", "no good"]) == 2
+    for unusable in ("no good", ""):
+        assert run(["quiesce", "--node", unusable]) == 2

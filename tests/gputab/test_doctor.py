@@ -230,6 +230,13 @@ def test_a_node_without_a_token_reports_to_nobody_which_is_no_fault(doctor: Doct
     assert diagnosis["is_well"]
 
 
+def test_a_node_without_a_name_is_one_line(doctor: Doctor) -> None:
+    """As where a script's variable is empty: it is not taken for this machine's name."""
+    done = doctor("--node", "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot use '' as a node" in done.stderr
+
+
 def test_people_get_a_table_that_fits_a_terminal(doctor: Doctor, driver: FakeDriver) -> None:
     driver.card(0, model=RTX_4090, busy_percent=25, used=3_072 * MIB)
     done = doctor(driver=driver)
