@@ -159,9 +159,11 @@ def _joined(last: Remembered, former: Remembered) -> Remembered:
         mine = instances.setdefault(card, {})
         for number, each in numbers.items():
             before = mine.get(number)
-            # Counted further by who did not see the last of it: the next is another again.
-            is_behind = before is not None and before.generation > each.generation
-            mine[number] = replace(before, is_there=False) if before is not None and is_behind else each
+            if before is not None and before.generation > each.generation:
+                # Counted further by who did not see the last of it: the next is another again.
+                mine[number] = replace(before, is_there=False)
+            else:
+                mine[number] = each
     xids = {
         card: dict(Counter(last.xids.get(card, {})) | Counter(former.xids.get(card, {})))
         for card in last.xids.keys() | former.xids.keys()

@@ -113,7 +113,7 @@ def _wind_up(sender: Sender, readers: CardReaders, tasks: Tasks, clock: Clock) -
     """Let the tasks end, of which the sender's is the first, and deliver what still waits."""
     sender.wake()
     readers.close()
-    tasks.join(clock.monotonic_s() + _THREADS_END_SECONDS, clock.monotonic_s)
+    tasks.join(_THREADS_END_SECONDS, clock)
     # A sender that is still at work waits for a store that hangs, as this thread would.
     if tasks.failure is None and not tasks.is_at_work(0) and not sender.is_failing:
         sender.drain(_DRAIN_SECONDS)

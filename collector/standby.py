@@ -54,7 +54,7 @@ def stand_by(
     finally:
         over.set()
         sender.wake()
-        sending.join(clock.monotonic_s() + _END_SECONDS, clock.monotonic_s)
+        sending.join(_END_SECONDS, clock)
     if sending.failure is not None:
         raise sending.failure
     if is_ours:

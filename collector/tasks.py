@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
 
+from domain.clock import Clock
+
 # What the threads of a collector are called, with its node behind it.
 THREAD_NAME = "collector of"
 
@@ -24,10 +26,11 @@ class Tasks:
         """What broke the first that did."""
         return self._failures[0] if self._failures else None
 
-    def join(self, until_s: float, monotonic_s: Callable[[], float]) -> None:
-        """Let them end, for as long as the monotonic clock has not come to `until_s`."""
+    def join(self, seconds: float, clock: Clock) -> None:
+        """Let them end, for at most so long."""
+        until_s = clock.monotonic_s() + seconds
         for thread in self._threads:
-            thread.join(max(0.0, until_s - monotonic_s()))
+            thread.join(max(0.0, until_s - clock.monotonic_s()))
 
     def is_at_work(self, number: int) -> bool:
         """Whether that task, counted from 0, has not ended."""

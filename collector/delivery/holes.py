@@ -20,7 +20,7 @@ class HoleReason(StrEnum):
     CLOCK = "clock"
     """The node's clock was in doubt, or stepped over it, as it does where the machine slept."""
     NOT_RUNNING = "not_running"
-    """It lies before the first second of a process: none of this queue ran, or was killed while its disk took none."""
+    """It lies before a process's first second: none had this queue, or it was killed while the disk took nothing."""
     STOOD_BY = "stood_by"
     """Another collector told of the node: it may well have sampled it."""
     QUEUE_FULL = "queue_full"
