@@ -8,7 +8,6 @@ that is held in every second, and is what was true where these were as busy as e
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from itertools import pairwise
@@ -35,7 +34,7 @@ from domain.series import (
     OWNER_MEMORY,
     Series,
 )
-from tests.collector.faults.card_evidence import true_card
+from tests.collector.faults.card_evidence import by_owner, by_second, true_card
 from tests.collector.mig_work import MigWork
 from tests.fakes.nvml.truth import SECOND_US, TrueSecond
 
@@ -68,18 +67,16 @@ class Stored:
 
     def numbers(self, series: Series) -> dict[int, float]:
         """Its values of one series, by second."""
-        return dict(self._of(series).select("second_s", "value").iter_rows())
+        return by_second(self._rows, series)
 
     def by_owner(self, series: Series) -> dict[int, dict[str, float]]:
         """The same of a series by owner."""
-        found: defaultdict[int, dict[str, float]] = defaultdict(dict)
-        for second_s, owner, value in self._of(series).select("second_s", "owner", "value").iter_rows():
-            found[second_s][owner] = value
-        return dict(found)
+        return by_owner(self._rows, series)
 
     def said(self, series: Series, field: Series, label: str, second_s: int) -> set[str]:
         """What is said in that second of a series, by `gpu_field_state` or `gpu_basis_info`: its last word of it."""
-        rows = self._of(series).filter((pl.col("field") == field.name) & (pl.col("second_s") <= second_s))
+        of_field = (pl.col("series") == series.name) & (pl.col("field") == field.name)
+        rows = self._rows.filter(of_field & (pl.col("second_s") <= second_s))
         last = dict(rows.sort("second_s").select(label, "value").iter_rows())
         return {what for what, holds in last.items() if holds}
 
@@ -89,9 +86,6 @@ class Stored:
         for second_s in seconds:
             reasons = self.said(GPU_FIELD_STATE, field, "state", second_s)
             assert bool(reasons) == (second_s not in there), (field.name, second_s, reasons)
-
-    def _of(self, series: Series) -> pl.DataFrame:
-        return self._rows.filter(pl.col("series") == series.name)
 
 
 def true_windows(work: MigWork, uuid: str, sms: int, stored: Stored) -> dict[int, TrueSecond]:
@@ -134,7 +128,7 @@ def true_instance(work: MigWork, uuid: str, samples: pl.DataFrame) -> dict[int, 
     for second_s, used_bytes in used.items():
         true = work.node.work.truth.true_second(uuid, second_s)
         assert used_bytes == sum(true.memory_bytes.values()), (uuid, second_s)
-        assert memory[second_s] == work.by_owner(true.memory_bytes), (uuid, second_s)
+        assert memory[second_s] == work.node.work.by_owner(true.memory_bytes), (uuid, second_s)
     engine, sm_active = stored.numbers(GPU_GR_ACTIVE), stored.numbers(GPU_SM_ACTIVE)
     for series, told in ((GPU_GR_ACTIVE, engine), (GPU_SM_ACTIVE, sm_active)):
         stored.check_missing(series, told, used)
@@ -210,7 +204,7 @@ def _rule(work: MigWork, pids: Collection[int]) -> tuple[str, dict[str, float]]:
     if len({work.places[pid] for pid in pids}) < len(owners):
         return "shared", {UNATTRIBUTED: 1}
     sms = {pid: work.compute_sms(pid) for pid in pids}
-    return "sm_share", work.by_owner({pid: Fraction(each, sum(sms.values())) for pid, each in sms.items()})
+    return "sm_share", work.node.work.by_owner({pid: Fraction(each, sum(sms.values())) for pid, each in sms.items()})
 
 
 def _exactly_used(work: MigWork, uuid: str, pids: Collection[int], window: TrueSecond) -> dict[str, float] | None:
@@ -218,4 +212,4 @@ def _exactly_used(work: MigWork, uuid: str, pids: Collection[int], window: TrueS
     ran = {pid: on for pid, on in window.busy_by_pid.items() if on or pid in pids}
     if ran.keys() != set(pids) or len(set(ran.values())) > 1:
         return None
-    return work.by_owner({pid: on * work.compute_sms(pid) / work.sms[uuid] for pid, on in ran.items()})
+    return work.node.work.by_owner({pid: on * work.compute_sms(pid) / work.sms[uuid] for pid, on in ran.items()})

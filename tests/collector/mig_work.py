@@ -1,7 +1,5 @@
 """Two cards with performance metrics beside those of a node under test, one of them in MIG mode, and work on them."""
 
-from collections.abc import Mapping
-from fractions import Fraction
 from typing import NamedTuple
 
 from domain.samples import UNATTRIBUTED
@@ -76,14 +74,6 @@ class MigWork:
                 Compute(233, JOB, 500, (range(80, 95), range(80, 100), range(80, 90), range(80, 99))),
             ],
         }
-
-    def by_owner(self, by_pid: Mapping[int, float | Fraction]) -> dict[str, float]:
-        """Summed up by owner, among whom is always `unattributed`."""
-        found: dict[str, float] = {NOBODY: 0}
-        for pid, number in by_pid.items():
-            owner = self.node.work.owners[pid]
-            found[owner] = found.get(owner, 0) + float(number)
-        return found
 
     def compute_sms(self, pid: int) -> int:
         """How many SMs the compute instance has in which that process runs."""

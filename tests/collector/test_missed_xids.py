@@ -146,6 +146,7 @@ def test_a_run_that_ended_before_it_had_listened_leaves_all_to_the_next(folder: 
     stopped, short = threading.Event(), Node(folder)
     stopped.set()
     short.log.run(stopped)
+    assert short.counts == {"31": 1}
     short.state.save()
     assert _run(folder) == {"31": 1, "79": 1}
 

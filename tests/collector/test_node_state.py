@@ -192,7 +192,14 @@ def test_only_a_file_of_ours_is_taken_over(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as large:
         large.truncate(2**30)
-    with capture_logs() as logs:
-        for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path / "large", tmp_path, tmp_path / "node.json"):
+    for path, reason in (
+        (tmp_path / "pipe", "it is no file of ours"),
+        (Path("/dev/zero"), "it is no file of ours"),
+        (tmp_path / "large", "it is no file of ours"),
+        (tmp_path, "Is a directory"),
+        (tmp_path / "node.json", "it is called as ours is"),
+    ):
+        with capture_logs() as logs:
             state.take_over(path)
-    assert [log["event"] for log in logs] == 5 * ["node_state_not_taken_over"]
+        assert [log["event"] for log in logs] == ["node_state_not_taken_over"]
+        assert logs[0]["reason"].startswith(reason)

@@ -1,6 +1,5 @@
 """`gputab doctor` on a card that several share and of which the driver tells no owner's part."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,15 +25,15 @@ NOT_AVAILABLE = 2**64 - 1
     ids=["memory by process", "memory of none"],
 )
 def test_what_nobody_splits_is_told_as_one_owners_by_the_rule_shared(
-    use_driver: Callable[[Path], FakeDriver],
-    nvml_library: Path,
+    driver: FakeDriver,
+    proc: ProcTree,
     tmp_path: Path,
     used_bytes: int,
     memory_owners: int,
     proved_bytes: int | None,
 ) -> None:
     """A1: it is `unattributed`, whose ratio is no sign that bytes by owner are told, or are nobody's."""
-    driver, proc, clock = use_driver(nvml_library), ProcTree(tmp_path / "proc"), SystemClock()
+    clock = SystemClock()
     uuid = driver.card(0, used=4 * GIB, busy_percent=90)
     driver.deny(uuid, Can.PROCESS_UTILIZATION)
     for pid in (101, 102):

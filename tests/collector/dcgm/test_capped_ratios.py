@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from collector.dcgm.engine_seconds import EngineSeconds
 from collector.dcgm.engine_source import HostEngineSource
 from collector.dcgm.exporter import DcgmExporterSource
 from collector.dcgm.fields import FIELD_OF_NAME, FIELD_OF_NUMBER
+from collector.dcgm.host_engine import Entity, EntityGroup, FieldValue, Status
 from collector.own_metrics import OwnMetrics, OwnValue, source_values
 from collector.ranges import refuse_garbage
 from collector.source import ScriptedSource
+from domain.samples import FieldState
 from domain.series import (
     COLLECTOR_CAPPED_RATIOS,
     COLLECTOR_DRIVER_OPENED,
@@ -44,9 +47,13 @@ def _says(node: EngineNode, ratio: Callable[[int], float]) -> None:
 def test_r4_what_is_told_as_it_was_written_is_not_counted(written: float) -> None:
     """R4: nor what is garbage, or blank."""
     assert not FIELD_OF_NAME[SM].is_capped(written)
+
+
+def test_r4_a_ratio_is_capped_up_to_5_percent_above_1() -> None:
+    """R4: 100 percent is no more than that, though it is more than 1."""
     assert FIELD_OF_NAME[SM].is_capped(1.000001)
     assert FIELD_OF_NAME[SM].is_capped(1.05)
-    assert not FIELD_OF_NUMBER[203].is_capped(1.02), "of percent it is no ratio yet"
+    assert not FIELD_OF_NUMBER[203].is_capped(100)
 
 
 def test_r4_each_ratio_of_a_page_that_is_taken_as_1_is_counted(
@@ -112,7 +119,13 @@ def test_r4_each_second_of_an_engine_that_has_such_a_ratio_is_counted_once(
 
 @pytest.mark.parametrize(
     ("ratios", "counted", "is_garbage"),
-    [((0.5, 1.02), 1, False), ((1.02, 1.294), 0, True), ((1.02, float("nan")), 0, True), ((0.5, 1), 0, False)],
+    [
+        ((0.5, 1.02), 1, False),
+        ((1.02, 0.5), 1, False),
+        ((1.02, 1.294), 0, True),
+        ((1.02, float("nan")), 0, True),
+        ((0.5, 1), 0, False),
+    ],
 )
 def test_r4_a_second_with_several_ratios_counts_once_and_not_where_it_is_garbage(
     node: EngineNode, ratios: tuple[float, float], counted: int, *, is_garbage: bool
@@ -128,6 +141,17 @@ def test_r4_a_second_with_several_ratios_counts_once_and_not_where_it_is_garbage
 
     assert (GPU_SM_ACTIVE in checked.refused) is is_garbage
     assert sum(_capped(node.source).values()) == counted
+
+
+def test_r4_a_ratio_whose_field_failed_since_is_not_told_and_not_counted() -> None:
+    """R4: a failure holds for all seconds, until the engine answers again."""
+    entity, seconds = Entity(EntityGroup.GPU, 0), EngineSeconds()
+    seconds.add([FieldValue(entity, 1002, 1_000_000, 1.03, 0)])
+    assert seconds.of_second(entity, 1).capped == {GPU_SM_ACTIVE}
+
+    seconds.add([FieldValue(entity, 1002, 2_000_000, None, Status.GPU_IS_LOST)])
+
+    assert seconds.of_second(entity, 1) == ({FIELD_OF_NUMBER[1002]: FieldState.LOST}, set())
 
 
 def test_r4_seconds_that_were_missed_are_counted_as_they_are_told(node: EngineNode) -> None:

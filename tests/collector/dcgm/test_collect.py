@@ -27,7 +27,7 @@ from domain.units import MIB
 from gputab.cli import run
 from tests.collector.dcgm_pages import Exporter, line, page
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
-from tests.collector.sent import samples_of_card
+from tests.collector.sent import samples_of_card, stored_samples
 from tests.collector.stores import unchecked
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader
@@ -109,9 +109,8 @@ def test_the_command_collects_from_an_exporter(
             process.kill()
 
     assert queue_path(tmp_path, unique_node).exists()
-    with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-        pusher.flush()
-        capped = reader.export(Selector((COLLECTOR_CAPPED_RATIOS,), {"node": unique_node}), began_s, now_s() + 1).frame
+    series, labels = (COLLECTOR_CAPPED_RATIOS,), {"node": unique_node}
+    capped = stored_samples(victoriametrics_url, series, labels, began_s, now_s() + 1)
     assert set(capped["source"].to_list()) == {"dcgm_exporter"}, "R4: a ratio that is taken as 1 is counted"
 
 

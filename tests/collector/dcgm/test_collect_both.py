@@ -33,12 +33,10 @@ from domain.units import GIB, MIB
 from tests.collector.collecting import Process, Start
 from tests.collector.dcgm_pages import Exporter, page
 from tests.collector.patience import PATIENCE_S, now_s, wait_until
+from tests.collector.sent import stored_samples
 from tests.fakes.dcgm import busy_card
 from tests.fakes.dcgm_lasting import LastingEngine
 from tests.fakes.nvml.driver import FakeDriver
-from victoriametrics.push import Pusher
-from victoriametrics.read import Reader
-from victoriametrics.selectors import Selector
 
 TESTS = Path(__file__).parents[2]
 ENGINE_ENV = {"GPUTAB_DCGM_BINDINGS": str(TESTS / "fakes" / "dcgm_bindings"), "PYTHONPATH": str(TESTS.parent)}
@@ -54,10 +52,8 @@ def stored(victoriametrics_url: str, unique_node: str) -> Stored:
     began_s = now_s()
 
     def of(series: Series, **labels: str) -> pl.DataFrame:
-        with Pusher(victoriametrics_url) as pusher, Reader(victoriametrics_url) as reader:
-            pusher.flush()
-            frame = reader.export(Selector((series,), {"node": unique_node, **labels}), began_s, now_s() + 1).frame
-        return frame.sort("second_s")
+        labels = {"node": unique_node, **labels}
+        return stored_samples(victoriametrics_url, (series,), labels, began_s, now_s() + 1).sort("second_s")
 
     return of
 

@@ -68,6 +68,19 @@ def test_m1_each_card_has_the_mean_of_its_own_instances(both: tuple[EngineNode, 
     assert (whole.values[GPU_BUSY], whole.values[GPU_COMPUTE]) == (0.91, 0.5)
 
 
+def test_m1_another_cards_instances_are_not_in_the_mean(mig_nvml: MigNvml, open_: OpenBoth) -> None:
+    """M1: each of two cards in MIG mode has its own."""
+    other = replace(A100, uuid="GPU-2", instances=(replace(INSTANCES[0], uuid="MIG-driver-2"),))
+    mig_nvml.source.devices = (A100, other)
+    cards = dcgm.card(0, gis=(1, 7), mig_uuids=False), dcgm.card(1, gis=(1,), mig_uuids=False)
+    node, source = open_(mig_nvml, *cards)
+
+    told = _missed(node, source, 5)[-1]
+
+    busy = {each.gpu_uuid: each.values[GPU_BUSY] for each in told if each.mig_uuid is None}
+    assert busy == {"GPU-1": pytest.approx(0.75 * 56 / 98), "GPU-2": pytest.approx(0.75 * 14 / 98)}
+
+
 def test_m1_it_is_not_told_where_one_of_them_told_nothing_then(both: tuple[EngineNode, ChosenSource]) -> None:
     """M1: an instance that was made a moment ago; without it the mean would be too low."""
     node, source = both

@@ -9,13 +9,11 @@ other seconds the owners sum to the card's.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 import pytest
 
-from domain.samples import UNATTRIBUTED
 from domain.series import GPU_BUSY, GPU_ENERGY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY, Series
 from tests.collector.faults.work import NodeWork
 from tests.fakes.nvml.truth import SECOND_US, TrueSecond
@@ -41,8 +39,8 @@ class CardEvidence:
 def true_card(work: NodeWork, uuid: str, samples: pl.DataFrame) -> CardEvidence:
     """What the store has of one card. Fails where it was not true."""
     of_card = samples.filter(pl.col("gpu_uuid") == uuid)
-    up, used, busy, energy = (_by_second(of_card, series) for series in (GPU_UP, GPU_MEMORY_USED, GPU_BUSY, GPU_ENERGY))
-    memory, compute = _by_owner(of_card, OWNER_MEMORY), _by_owner(of_card, OWNER_COMPUTE)
+    up, used, busy, energy = (by_second(of_card, series) for series in (GPU_UP, GPU_MEMORY_USED, GPU_BUSY, GPU_ENERGY))
+    memory, compute = by_owner(of_card, OWNER_MEMORY), by_owner(of_card, OWNER_COMPUTE)
     truth = _CardTruth(work, uuid)
     assert used.keys() <= {second_s for second_s, value in up.items() if value == 1}, uuid
     for told in (busy, energy, memory, compute):
@@ -50,17 +48,30 @@ def true_card(work: NodeWork, uuid: str, samples: pl.DataFrame) -> CardEvidence:
     for second_s, used_bytes in used.items():
         true = truth.second(second_s)
         assert used_bytes == sum(true.memory_bytes.values()) > 0, (uuid, second_s)
-        assert memory[second_s] == truth.by_owner(true.memory_bytes), (uuid, second_s)
+        assert memory[second_s] == work.by_owner(true.memory_bytes), (uuid, second_s)
         if (told_millijoules := truth.millijoules(second_s)) is not None:
             assert round(energy[second_s] * 1_000) in told_millijoules, (uuid, second_s)
         if truth.is_steady(second_s):
             assert busy[second_s] == pytest.approx(float(true.busy), abs=_ROUNDING), (uuid, second_s)
-            shares = truth.by_owner({pid: float(share) for pid, share in true.busy_by_pid.items()})
-            assert compute[second_s] == pytest.approx(shares, abs=_ROUNDING), (uuid, second_s)
+            assert compute[second_s] == pytest.approx(work.by_owner(true.busy_by_pid), abs=_ROUNDING), (uuid, second_s)
         else:
             assert sum(compute[second_s].values()) == pytest.approx(busy[second_s], abs=_ROUNDING), (uuid, second_s)
             assert min(compute[second_s].values()) >= 0, (uuid, second_s)
     return CardEvidence(up, frozenset(used))
+
+
+def by_second(of_card: pl.DataFrame, series: Series) -> dict[int, float]:
+    """The values of one series of a card or MIG instance, of which alone the frame is, by second."""
+    return dict(of_card.filter(pl.col("series") == series.name).select("second_s", "value").iter_rows())
+
+
+def by_owner(of_card: pl.DataFrame, series: Series) -> dict[int, dict[str, float]]:
+    """The same of a series by owner."""
+    found: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    rows = of_card.filter(pl.col("series") == series.name).select("second_s", "owner", "value")
+    for second_s, owner, value in rows.iter_rows():
+        found[second_s][owner] = value
+    return dict(found)
 
 
 class _CardTruth:
@@ -82,14 +93,6 @@ class _CardTruth:
         earlier = range(second_s - _RATE_SECONDS, second_s)
         return all(self.second(each).busy_by_pid == self.second(second_s).busy_by_pid for each in earlier)
 
-    def by_owner(self, by_pid: Mapping[int, float]) -> dict[str, float]:
-        """Summed up by owner, among whom is always `unattributed`."""
-        found: dict[str, float] = {UNATTRIBUTED: 0}
-        for pid, number in by_pid.items():
-            owner = self._work.owners[pid]
-            found[owner] = found.get(owner, 0) + number
-        return found
-
     def millijoules(self, second_s: int) -> set[int] | None:
         """What the counter of energy may say in that second: what was drawn since the driver was loaded last.
 
@@ -109,15 +112,3 @@ class _CardTruth:
         joules = self._work.truth.true_span(self._uuid, self._work.start_us, second_s * SECOND_US).joules
         assert joules is not None
         return math.floor(joules * 1_000)
-
-
-def _by_second(of_card: pl.DataFrame, series: Series) -> dict[int, float]:
-    return dict(of_card.filter(pl.col("series") == series.name).select("second_s", "value").iter_rows())
-
-
-def _by_owner(of_card: pl.DataFrame, series: Series) -> dict[int, dict[str, float]]:
-    found: defaultdict[int, dict[str, float]] = defaultdict(dict)
-    rows = of_card.filter(pl.col("series") == series.name).select("second_s", "owner", "value")
-    for second_s, owner, value in rows.iter_rows():
-        found[second_s][owner] = value
-    return dict(found)

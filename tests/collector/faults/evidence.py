@@ -44,7 +44,7 @@ class Evidence:
         assert not self.holes_by_reason[HoleReason.UNRECORDED], "each has a reason"
         marks = self._samples.filter(pl.col("series") == COLLECTOR_COMPLETE_UNTIL.name).sort("second_s")["value"]
         assert marks[-1] == self.span.stop, node.log()
-        self.cards = true_cards(node, self._samples)
+        self.cards = _true_cards(node, self._samples)
         for uuid, card in self.cards.items():
             mute = self.sampled - card.up.keys()
             unexplained = mute - self._told_why(uuid, card)
@@ -82,7 +82,7 @@ class Evidence:
         return int(sum(now - before if now >= before else now for before, now in pairwise([0, *counts])))
 
 
-def true_cards(node: Node, samples: pl.DataFrame) -> dict[str, CardEvidence]:
+def _true_cards(node: Node, samples: pl.DataFrame) -> dict[str, CardEvidence]:
     """What the store has of each card: see `true_card`. A failure has what the collectors said."""
     try:
         return {uuid: true_card(node.work, uuid, samples) for uuid in node.uuids}

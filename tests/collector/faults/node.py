@@ -4,7 +4,7 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,14 +33,12 @@ from tests.collector.collecting import Process, Start, collectors
 from tests.collector.doors import Proxy, proxy
 from tests.collector.faults.work import NodeWork
 from tests.collector.patience import CLOCK, PATIENCE_S, now_s, wait_until
+from tests.collector.sent import stored_samples
 from tests.collector.stores import OwnStore
 from tests.fakes.nvml.driver import FakeDriver
 from tests.fakes.nvml.truth import SECOND_US
 from tests.fakes.shifted_clock import ShiftedClock
 from tests.fakes.shown_processes import ShownProcesses
-from victoriametrics.push import Pusher
-from victoriametrics.read import Reader
-from victoriametrics.selectors import Selector
 
 # No clock that was set for less is believed.
 _DOUBT_S = 8
@@ -133,14 +131,10 @@ class Node:
         """The queue's file in that folder."""
         return queue_path(self.folder / data, self.name)
 
-    def holes(self, data: str = "data") -> dict[HoleReason, int]:
-        """Seconds that the collectors with their queue in that folder counted as holes, for each reason."""
-        queue = BatchQueue(self.queue_path(data), 64 * MIB)
-        try:
-            assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
+    def holes(self) -> dict[HoleReason, int]:
+        """Seconds that the collector counted as holes, for each reason."""
+        with self._delivered_queue("data") as queue:
             return queue.holes_by_reason
-        finally:
-            queue.close()
 
     def deliver(self, data: str) -> None:
         """Let the store have what waits in the queue in that folder, beside the collector that is at work."""
@@ -156,13 +150,16 @@ class Node:
 
     def sampled_in_place(self, data: str) -> int:
         """How many seconds a collector sampled that stood by at first, its queue, in that folder, being a new one."""
-        queue = BatchQueue(self.queue_path(data), 64 * MIB)
-        try:
-            assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
+        with self._delivered_queue(data) as queue:
             assert queue.sampled_until_s is not None
             return queue.sampled_until_s - self._stood_by_s[data] - queue.holes
-        finally:
-            queue.close()
+
+    @contextmanager
+    def _delivered_queue(self, data: str) -> Iterator[BatchQueue]:
+        """The queue in that folder, of which the store has taken all."""
+        with closing(BatchQueue(self.queue_path(data), 64 * MIB)) as queue:
+            assert (len(queue), queue.refused, queue.quarantined) == (0, 0, 0)
+            yield queue
 
     def stored(self, start_s: int) -> pl.DataFrame:
         """What tells of the node's cards, of what they did not tell, and of each second that was sampled at all."""
@@ -172,9 +169,7 @@ class Node:
 
     def samples(self, start_s: int, end_s: int, *series: Series) -> pl.DataFrame:
         """What the store has of these series of the node in [start_s, end_s)."""
-        with Pusher(self.store.url) as pusher, Reader(self.store.url) as reader:
-            pusher.flush()
-            return reader.export(Selector(series, {"node": self.name}), start_s, end_s).frame
+        return stored_samples(self.store.url, series, {"node": self.name}, start_s, end_s)
 
     def is_delivered(self) -> bool:
         """Whether the store has a second of just now, which says that no more than itself waits."""

@@ -1,5 +1,8 @@
 """What runs on the cards of a node under test: of two owners and of nobody, and all of it is known."""
 
+from collections.abc import Mapping
+from fractions import Fraction
+
 from domain.samples import UNATTRIBUTED
 from domain.units import MIB
 from tests.collector.patience import now_s
@@ -56,6 +59,14 @@ class NodeWork:
                 percent = 10 + 7 * ((number + index) % 8)
                 memory_mib = 1_024 + 8 * (number % 512) + index
                 self._run(uuid, first, memory_mib, range(from_s, from_s + WORK_SECONDS), range(15, 15 + percent))
+
+    def by_owner(self, by_pid: Mapping[int, float | Fraction]) -> dict[str, float]:
+        """Summed up by owner, among whom is always `unattributed`."""
+        found: dict[str, float] = {UNATTRIBUTED: 0}
+        for pid, number in by_pid.items():
+            owner = self.owners[pid]
+            found[owner] = found.get(owner, 0) + float(number)
+        return found
 
     def load_driver(self) -> None:
         """Load the driver again."""

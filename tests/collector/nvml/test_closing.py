@@ -35,10 +35,12 @@ def test_a_driver_is_held_until_it_has_answered_that_it_is_let_go_of(driver: Fak
     fault = driver.fault(0, "nvmlShutdown", hang=True)
     closing = threading.Thread(target=life.close)
     closing.start()
-    wait_until(lambda: fault.waiting == 1)
-    assert life.status().is_released is False
-    fault.take_back()
-    closing.join()
+    try:
+        wait_until(lambda: fault.waiting == 1)
+        assert life.status().is_released is False
+    finally:
+        fault.take_back()
+        closing.join()
     assert life.status().is_released is True
 
 
