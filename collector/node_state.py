@@ -202,9 +202,9 @@ def _read(path: Path) -> Remembered | None:
 
 def _read_believable(path: Path) -> bytes:
     """What is in a file of root's, or of our own user. Raises OSError, ValueError for anything else."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
+    # Whoever opens a pipe without O_NONBLOCK waits for somebody to write to it.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in {0, os.geteuid()} or found.st_size > _BYTES_MAX:
             raise ValueError(f"it is no file of ours of up to {_BYTES_MAX} bytes")
         return file.read(_BYTES_MAX)

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from collector.node_state import GivenOut, HeardLog, NodeState, node_state_path
 from domain.errors import UnavailableError
 from domain.inventory import Device, MigInstance
+from tests.collector.disks import descriptors_of
 
 INSTANCE = MigInstance("MIG-1", 3, "2g.20gb", 0, 2, 32, 2**34, generation=4)
 DEVICES = (
@@ -203,3 +204,4 @@ def test_only_a_file_of_ours_is_taken_over(tmp_path: Path) -> None:
             state.take_over(path)
         assert [log["event"] for log in logs] == ["node_state_not_taken_over"]
         assert logs[0]["reason"].startswith(reason)
+        assert descriptors_of(path) == []
