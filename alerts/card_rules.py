@@ -43,23 +43,23 @@ _TENANTS = "(alloc|pod|slurm):.+"
 
 @dataclass(frozen=True, slots=True)
 class CardRule:
-    """One kind of alert. A page calls it by its `level`, and it waits for `wait` before it fires.
+    """One kind of alert. A page calls it by its `level`, and so is its runbook named; it fires after `wait`.
 
     `holds` is PromQL for those of which it is so now, by the labels `by`; whoever is in `heard` and not in `holds` is
-    well. `remembered` selects the series by which one that fell silent is known for a day.
+    well. `remembered` selects the series by which one that fell silent is known for a day. `more` are the lines of its
+    description beside those of every card or node.
     """
 
     alert: str
     level: str
-    severity: str
-    wait: str
     by: Sequence[str]
     holds: str
     heard: str
     remembered: str
     summary: str
-    description: str
-    runbook: str
+    more: str = ""
+    severity: str = "warning"
+    wait: str = "5m"
 
 
 def render_card_rules() -> str:
@@ -70,6 +70,7 @@ def render_card_rules() -> str:
 
 def _rendered(rule: CardRule) -> dict[str, object]:
     firing = f'ALERTS{{alertname="{rule.alert}", alertstate="firing"}}'
+    describe = node_description if rule.by == _NODE else condition_description
     # Of one that is silent the value is 0, which the texts look at.
     return {
         "alert": rule.alert,
@@ -77,7 +78,11 @@ def _rendered(rule: CardRule) -> dict[str, object]:
         "for": rule.wait,
         "keep_firing_for": _KEEP_FIRING,
         "labels": {"severity": rule.severity, "level": rule.level},
-        "annotations": {"summary": rule.summary, "description": rule.description, "runbook_url": rule.runbook},
+        "annotations": {
+            "summary": rule.summary,
+            "description": describe(rule.alert, rule.more),
+            "runbook_url": f"docs/runbooks/{rule.level.replace(' ', '-')}.md",
+        },
     }
 
 
@@ -99,11 +104,11 @@ def _missing(field: Series, state: FieldState) -> tuple[str, str]:
 
 
 def _card_lost() -> CardRule:
-    alert, of_a_card = "CardLost", "mig_uuid=''"
+    of_a_card = "mig_uuid=''"
     # Its MIG instances are lost with it.
     up = _by(_CARD, _lately(GPU_UP, of_a_card))
     return CardRule(
-        alert=alert,
+        alert="CardLost",
         level="card lost",
         severity="critical",
         # A card that is reset, or whose driver is loaded anew, is back before.
@@ -113,22 +118,17 @@ def _card_lost() -> CardRule:
         heard=up,
         remembered=f"{GPU_UP.name}{{{of_a_card}}}",
         summary=card_summary("", " is lost: its driver does not reach it"),
-        description=condition_description(alert, ""),
-        runbook="docs/runbooks/card-lost.md",
     )
 
 
 def _card_mute() -> CardRule:
-    alert = "CardMute"
     coverage = _by(_CARD, _lately(COLLECTOR_COVERAGE))
     # One that is lost says so each second; what was missed within the hour is no news once the card answers again.
     told = _by(_CARD, f"count_over_time({GPU_UP.name}{{mig_uuid=''}}[{_LATELY_SECONDS}s])")
     let_go = _lately(COLLECTOR_DRIVER_STATE, "state='quiesced'")
     return CardRule(
-        alert=alert,
+        alert="CardMute",
         level="card mute",
-        severity="warning",
-        wait="5m",
         by=_CARD,
         holds=(
             f"{coverage} < {_COVERED_RATIO}\n"
@@ -138,80 +138,62 @@ def _card_mute() -> CardRule:
         heard=coverage,
         remembered=COLLECTOR_COVERAGE.name,
         summary=card_summary("", " does not answer in time"),
-        description=condition_description(
-            alert,
-            line(
-                "answered",
-                _lately(COLLECTOR_COVERAGE, "%s"),
-                "$card",
-                "value | humanizePercentage | printf `in %s of the seconds of the last hour`",
-            ),
+        more=line(
+            "answered",
+            _lately(COLLECTOR_COVERAGE, "%s"),
+            "$card",
+            "value | humanizePercentage | printf `in %s of the seconds of the last hour`",
         ),
-        runbook="docs/runbooks/card-mute.md",
     )
 
 
 def _profiling_stuck() -> CardRule:
-    alert = "ProfilingStuck"
     stuck = _missing(GPU_SM_ACTIVE, FieldState.SUSPECT)
     return CardRule(
-        alert=alert,
+        alert="ProfilingStuck",
         level="profiling stuck",
-        severity="warning",
-        wait="5m",
         by=_CARD,
         holds=f"{_by(_CARD, _lately(GPU_FIELD_STATE, *stuck, window=TOLD))} == 1",
         heard=_by(_CARD, _lately(GPU_UP, "mig_uuid=''")),
         remembered=f"{GPU_FIELD_STATE.name}{{{','.join(stuck)}}}",
         summary=card_summary("profiling of ", " is stuck: it says 0 while the card works"),
-        description=condition_description(alert, ""),
-        runbook="docs/runbooks/profiling-stuck.md",
     )
 
 
 def _owners_unknown() -> CardRule:
     """Of a node, since it is a matter of where its collector runs."""
-    alert = "OwnersUnknown"
     unavailable = _missing(OWNER_MEMORY, FieldState.ATTRIBUTION_UNAVAILABLE)
     cards = f"count by (gpu_uuid) ({_lately(GPU_FIELD_STATE, *unavailable, '%s', window=TOLD)} == 1)"
     return CardRule(
-        alert=alert,
+        alert="OwnersUnknown",
         level="owners unknown",
-        severity="warning",
-        wait="5m",
         by=_NODE,
         holds=f"{_by(_NODE, _lately(GPU_FIELD_STATE, *unavailable, window=TOLD))} == 1",
         heard=_by(_NODE, _lately(OWNER_MEMORY)),
         remembered=f"{GPU_FIELD_STATE.name}{{{','.join(unavailable)}}}",
         summary="{{ $labels.node }} cannot tell whose use of its cards it is",
-        description=node_description(alert, line("cards", cards, "$node", 'label "gpu_uuid"')),
-        runbook="docs/runbooks/owners-unknown.md",
+        more=line("cards", cards, "$node", 'label "gpu_uuid"'),
     )
 
 
 def _several_collectors() -> CardRule:
-    alert = "SeveralCollectors"
+    """It waits longer than the minute and a half in which two are seen where one takes over from another."""
     collectors = f"count by (node, collector) ({_lately(COLLECTOR_INFO, window=TOLD)})"
     named = f"count by (collector) ({_lately(COLLECTOR_INFO, '%s', window=TOLD)})"
     return CardRule(
-        alert=alert,
+        alert="SeveralCollectors",
         level="several collectors",
-        severity="warning",
-        # Who takes over from another is not alone for a minute and a half.
-        wait="5m",
         by=_NODE,
         holds=f"count by (node) ({collectors}) > 1",
         heard=_by(_NODE, _lately(COLLECTOR_INFO, window=TOLD)),
         remembered=COLLECTOR_INFO.name,
         summary="several collectors tell of {{ $labels.node }}",
-        description=node_description(alert, line("queues", named, "$node", 'label "collector"')),
-        runbook="docs/runbooks/several-collectors.md",
+        more=line("queues", named, "$node", 'label "collector"'),
     )
 
 
 def _unrequested_use() -> CardRule:
     """It is said only while the allocator publishes grants, and none of which it does not know the card."""
-    alert = "UnrequestedUse"
     of_a_tenant = f"owner=~'{_TENANTS}'"
     using = f"{_by(DEVICE, _lately(OWNER_MEMORY, of_a_tenant))} > 0"
     users = f"{_lately(OWNER_MEMORY, of_a_tenant, '%s')} > 0"
@@ -221,10 +203,9 @@ def _unrequested_use() -> CardRule:
     )
     grants_are_known = f"(count({granted}) unless on () {somewhere})"
     return CardRule(
-        alert=alert,
+        alert="UnrequestedUse",
         level="unrequested use",
         severity="info",
-        wait="5m",
         by=DEVICE,
         holds=(
             # Who holds a whole card holds its MIG instances.
@@ -237,11 +218,7 @@ def _unrequested_use() -> CardRule:
         ),
         remembered=OWNER_MEMORY.name,
         summary=card_summary("", " is used without a grant"),
-        description=condition_description(
-            alert,
-            line("owner", users, "$device", 'label "owner"'),
-        ),
-        runbook="docs/runbooks/unrequested-use.md",
+        more=line("owner", users, "$device", 'label "owner"'),
     )
 
 

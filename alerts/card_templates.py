@@ -65,7 +65,7 @@ def card_description(since: str) -> str:
 def condition_description(alert: str, more: str) -> str:
     """Lines of `name: value` of a card that is not well: the card, who is on it, `more` lines, since when.
 
-    Another says where nothing is heard of it, which is where `$value` is 0.
+    Where nothing is heard of it, which is where `$value` is 0, one of the lines says so.
     """
     return (
         f"{_card()}{_profile_and_tenants()}{above_since(alert)}"

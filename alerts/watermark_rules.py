@@ -34,7 +34,8 @@ class Patience:
     """How long a card has to be above a mark, or silent, before its alert fires; and how long it stays in doubt.
 
     In seconds. `keep_firing_s` is for how long after the last reading above the mark an alert goes on, so that a card
-    whose use swings about a mark is one page and not ten. `evaluation_s` is how often vmalert looks, or more.
+    whose use swings about a mark is one page and not ten. `evaluation_s` is what passes between two evaluations of
+    vmalert's, or more.
     """
 
     for_s: int = 120

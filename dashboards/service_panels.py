@@ -24,6 +24,8 @@ _NO_METER = "The meter has published nothing in this time. Is it running (gputab
 _NO_COLLECTOR = "No collector has published anything in this time. Is one running on the chosen nodes?"
 _DAY = "1d"
 _ANY = (Step(None, "text"), Step(1, "red"))
+# While a collector stands by, another tells of the node.
+_NOT_STANDING_BY = f'{NODE},reason!="stood_by"'
 
 
 def meter_lag(number: int, at: tuple[int, int, int, int]) -> TimeSeries:
@@ -96,7 +98,7 @@ def collectors(number: int, at: tuple[int, int, int, int]) -> Table:
         "keeps windows from settling.",
         at,
         [
-            f"sum by (node) (increase({of(COLLECTOR_HOLES, _NOBODY)}[$__range]))",
+            _increase(COLLECTOR_HOLES, _NOT_STANDING_BY),
             _counted(COLLECTOR_MISSED),
             _increase(COLLECTOR_REFUSED),
             _counted(COLLECTOR_GARBAGE),
@@ -118,12 +120,8 @@ def collectors(number: int, at: tuple[int, int, int, int]) -> Table:
     )
 
 
-# Meanwhile another collector told of the node.
-_NOBODY = f'{NODE},reason!="stood_by"'
-
-
-def _increase(series: Series) -> str:
-    return f"sum by (node) (increase({of(series, NODE)}[$__range]))"
+def _increase(series: Series, selector: str = NODE) -> str:
+    return f"sum by (node) (increase({of(series, selector)}[$__range]))"
 
 
 def _counted(series: Series) -> str:

@@ -23,16 +23,17 @@ class ReadingsAtHand:
         self.questions = 0
 
     def used_ratios(self, cards: Collection[CardKey]) -> Mapping[CardKey, float]:
-        self.questions += 1
-        if self.is_away:
-            raise UnavailableError("cannot query samples: no answer; start it")
+        self._be_asked()
         return self.ratios
 
     def conditions(self, rule: CardRule) -> Mapping[CardKey, bool]:
+        self._be_asked()
+        return {card: holds for (alert, card), holds in self.holding.items() if alert == rule.alert}
+
+    def _be_asked(self) -> None:
         self.questions += 1
         if self.is_away:
             raise UnavailableError("cannot query samples: no answer; start it")
-        return {card: holds for (alert, card), holds in self.holding.items() if alert == rule.alert}
 
 
 class Desk:

@@ -15,12 +15,12 @@ def problems(rules: Path, *, vmalert: Path, vmalert_tool: Path) -> list[str]:
     ]
 
 
-def is_noticed(rules: Path, before: str, after: str, test: str, *, vmalert_tool: Path, folder: Path) -> bool:
-    """Whether a unit test fails where every `before` in the rules, of which there must be one, is `after`."""
+def noticed(rules: Path, before: str, after: str, test: str, *, vmalert_tool: Path, folder: Path) -> str:
+    """What a unit test says in `folder` where every `before` in the rules, of which there must be one, is `after`."""
     text = rules.read_text("utf-8")
     assert before in text
     copy = folder / rules.name
     copy.write_text(text.replace(before, after), "utf-8")
     (folder / test).write_text((rules.parent / test).read_text("utf-8"), "utf-8")
-    found = list(unit_test_problems(vmalert_tool, [copy], print))
-    return len(found) == 1 and found[0].startswith(f"{folder / test}: fails:")
+    (problem,) = unit_test_problems(vmalert_tool, [copy], print)
+    return problem.removeprefix(f"{folder / test}: ")

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from collector.delivery.holes import HoleReason
 from dashboards.fleet import UID
 from domain.samples import SampleRun
-from domain.series import GPU_MEMORY_TOTAL, GPU_MEMORY_USED
+from domain.series import COLLECTOR_HOLES, GPU_MEMORY_TOTAL, GPU_MEMORY_USED
 from domain.units import GIB
 from domain.watermarks import WATERMARKS
 from tests.dashboards.conftest import Store
@@ -130,6 +131,17 @@ def test_a_collector_that_keeps_up_is_no_second_behind_and_one_that_is_gone_ages
     ages = store.rows(32, View(end_s + 60, 60))["sim-h100"]
     assert ages == sorted(ages)
     assert ages[-1] == 59
+
+
+def test_seconds_that_a_collector_stood_by_are_no_holes(store: Store) -> None:
+    """Another told of the node meanwhile."""
+    first_s = store.new_time()
+    seconds = tuple(range(first_s, first_s + 60))
+    store.push(
+        SampleRun(COLLECTOR_HOLES, {"node": "node-1", "reason": reason}, seconds, tuple(by_second))
+        for reason, by_second in ((HoleReason.STOOD_BY, range(60)), (HoleReason.LATE, [0] * 30 + [2] * 30))
+    )
+    assert store.number(33, View(seconds[-1], 50)) == 2
 
 
 def test_a_grant_that_ended_falls_to_zero(store: Store, end_s: int) -> None:
