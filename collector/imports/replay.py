@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from collector.imports.log_samples import LogSamples
 from collector.imports.sample_import import ImportReport, import_log
-from collector.imports.stored_samples import StoredSamples
+from collector.imports.stored_samples import StoredSamples, seen_in_time
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import UnavailableError
 from domain.samples import SampleRun
@@ -39,7 +40,8 @@ def replay(
     for run in runs:
         sent[run.labels["node"]] += len(run.seconds)
     for node, count in sent.items():
-        if (found := stored.count((GPU_INFO,), node, done.start_s, done.end_s)) < count:
+        kept = partial(stored.count, (GPU_INFO,), node, done.start_s, done.end_s)
+        if (found := seen_in_time(kept, count, clock)) < count:
             raise UnavailableError(
                 f"cannot tell the store all of the cards of {str(log.path)!r}: of {count} samples of {node!r} it has "
                 f"{found}; see its log, then replay again"

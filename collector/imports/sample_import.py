@@ -4,13 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from collector.imports.parts import part_label
 from collector.imports.sample_log import SampleLog, changed, refuse_change, refuse_problems
 from collector.imports.sample_rows import Identity
 from collector.imports.sample_seconds import Reading, Seconds, Steps
-from collector.imports.stored_samples import StoredSamples, refuse_larger
+from collector.imports.stored_samples import StoredSamples, refuse_larger, seen_in_time
 from collector.sample_runs import one_sample
 from domain.clock import MICROSECONDS, Clock
 from domain.errors import InputError, UnavailableError
@@ -112,7 +113,7 @@ def import_log(
 
     expected += sent
     for node, count in sent.items():
-        if (found := kept(node)) < expected[node]:
+        if (found := seen_in_time(partial(kept, node), expected[node], clock)) < expected[node]:
             raise UnavailableError(
                 f"cannot import all of {str(log.path)!r}: of {count} samples of {node!r} the store has {found}, where "
                 f"it should have {expected[node]} with those of before{_told_drops(pusher, dropped_before)}; see its "

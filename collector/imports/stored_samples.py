@@ -1,9 +1,9 @@
 """What the store holds already where a log is to go: of two values for one second it keeps the larger."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from domain.clock import MICROSECONDS
+from domain.clock import MICROSECONDS, Clock
 from domain.errors import ConflictError
 from domain.period import format_instant
 from domain.samples import SampleRun
@@ -11,6 +11,9 @@ from domain.series import Series
 
 # Fractions do not survive the store to the last digit.
 _ROUNDING = 1e-6
+# VictoriaMetrics may go on for some seconds to find nothing where it found nothing before, though it is there by then.
+_TRIES = 15
+_TRY_SECONDS = 1.0
 
 
 class StoredSamples(Protocol):
@@ -40,6 +43,17 @@ def refuse_larger(runs: Iterable[SampleRun], stored: StoredSamples) -> None:
                     "the series of this node from the store (/api/v1/admin/tsdb/delete_series), then import all of it "
                     "again"
                 )
+
+
+def seen_in_time(kept: Callable[[], int], expected: int, clock: Clock) -> int:
+    """How many samples the store has, asked again for 15 s where that is less than expected."""
+    found = kept()
+    for _ in range(_TRIES):
+        if found >= expected:
+            break
+        clock.sleep_s(_TRY_SECONDS)
+        found = kept()
+    return found
 
 
 def _is_larger(series: Series, held: float, value: float) -> bool:

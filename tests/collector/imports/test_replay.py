@@ -12,7 +12,7 @@ from collector.imports.replay import replay
 from collector.imports.sample_import import ImportReport
 from collector.imports.stored_samples import StoredSamples
 from collector.logs.log import Log, LogCard, LogRow
-from domain.clock import Clock, SystemClock
+from domain.clock import Clock, FrozenClock, SystemClock
 from domain.errors import ConflictError, InputError, UnavailableError
 from domain.series import (
     COLLECTOR_COMPLETE_UNTIL,
@@ -211,6 +211,7 @@ class _WithoutInfo:
 
 def test_a_store_that_does_not_keep_what_is_known_of_the_cards_is_found_out(do_replay: Replay) -> None:
     do_replay.stored = _WithoutInfo(do_replay.stored)
+    do_replay.clock = FrozenClock(SystemClock().now_us())
 
     with pytest.raises(UnavailableError, match=r"of 1 samples of .* it has 0; see its log, then replay again"):
         do_replay((0, {GPU_MEMORY_USED: 1}))

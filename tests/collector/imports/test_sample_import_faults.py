@@ -247,7 +247,7 @@ def test_what_the_store_dropped_is_told_where_samples_are_missing(
 ) -> None:
     path = _log(tmp_path, f"{START_S},{unique_node},g,5")
     with CrowdedPusher(victoriametrics_url) as pusher, pytest.raises(UnavailableError) as raised:
-        import_log(SampleFile(path), pusher, SystemClock(), ForgetfulStore(), lambda: None)
+        import_log(SampleFile(path), pusher, FrozenClock(SystemClock().now_us()), ForgetfulStore(), lambda: None)
 
     message = str(raised.value)
     assert "of 1 samples of " in message
@@ -272,7 +272,7 @@ def test_samples_that_were_there_before_do_not_stand_for_those_that_were_lost(
     path = _log(tmp_path, *(f"{START_S + second},{unique_node},g0,5" for second in range(20)))
 
     with LosingPusher(victoriametrics_url) as losing, pytest.raises(UnavailableError, match=r"has 30, where .* 40 "):
-        _import(path, losing, reader)
+        _import(path, losing, reader, now_s=SystemClock().now_us() // MICROSECONDS)
 
     assert _import(path, pusher, reader).samples == 20
     assert _count(reader, unique_node) == 40

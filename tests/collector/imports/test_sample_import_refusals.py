@@ -7,7 +7,7 @@ import pytest
 
 from collector.imports.sample_csv import SampleFile
 from collector.imports.sample_import import import_log
-from domain.clock import SystemClock
+from domain.clock import FrozenClock, SystemClock
 from domain.errors import ConflictError, InputError, UnavailableError
 from domain.period import format_instant
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, Series
@@ -159,7 +159,26 @@ def test_a_store_that_did_not_keep_everything_is_an_error(tmp_path: Path, unique
     path = write_log(tmp_path, unique_node, f"{START_S},NODE,GPU-1,0.5,1")
 
     with pytest.raises(UnavailableError, match=r"of 2 samples of .* the store has 1"):
-        import_log(SampleFile(path), pusher, SystemClock(), ForgetfulStore(kept=1), unchecked)
+        import_log(SampleFile(path), pusher, FrozenClock(SystemClock().now_us()), ForgetfulStore(kept=1), unchecked)
+
+
+class LateStore(ForgetfulStore):
+    """Goes on for a while to say what it said before there was anything."""
+
+    def __init__(self, kept: int, asked: int) -> None:
+        super().__init__(kept)
+        self._asked = asked
+
+    def count(self, _series: tuple[Series, ...], _node: str, _start_s: int, _end_s: int) -> int:
+        self._asked -= 1
+        return 0 if self._asked >= 0 else self._kept
+
+
+def test_a_store_that_shows_late_what_it_kept_is_asked_again(tmp_path: Path, unique_node: str, pusher: Pusher) -> None:
+    path = write_log(tmp_path, unique_node, f"{START_S},NODE,GPU-1,0.5,1")
+    clock = FrozenClock(SystemClock().now_us())
+
+    assert import_log(SampleFile(path), pusher, clock, LateStore(kept=2, asked=10), unchecked).samples == 2
 
 
 def test_a_store_that_is_down_is_one_line(tmp_path: Path, unique_node: str) -> None:
