@@ -15,15 +15,13 @@ from domain.series import (
 )
 from meter.observations import SAMPLE_COLUMNS
 from victoriametrics.launcher import check_flags
+from victoriametrics.push import VISIBLE_S
 from victoriametrics.read import Reader
 from victoriametrics.selectors import Selector
 from victoriametrics.store_address import StoreAddress
 
 # What evidence is made of. The lateness of a tick says that the collector looked, even where no card answered.
 _SERIES = (GPU_UP, GPU_BUSY, GPU_MEMORY_USED, OWNER_MEMORY, OWNER_COMPUTE, COLLECTOR_LATENESS)
-
-# VictoriaMetrics 1.112 shows a sample 2 to 4 s after it was pushed, the first one of a series up to 10 s.
-VISIBLE_S = 10
 
 
 class StoredObservations:

@@ -8,12 +8,11 @@ from domain.errors import ConflictError
 from domain.period import format_instant
 from domain.samples import SampleRun
 from domain.series import Series
+from victoriametrics.push import VISIBLE_S
 
 # Fractions do not survive the store to the last digit.
 _ROUNDING = 1e-6
-# VictoriaMetrics may go on for some seconds to find nothing where it found nothing before, though it is there by then.
-_TRIES = 15
-_TRY_SECONDS = 1.0
+_TRY_SECONDS = 1
 
 
 class StoredSamples(Protocol):
@@ -46,13 +45,10 @@ def refuse_larger(runs: Iterable[SampleRun], stored: StoredSamples) -> None:
 
 
 def seen_in_time(kept: Callable[[], int], expected: int, clock: Clock) -> int:
-    """How many samples the store has, asked again for 15 s where that is less than expected."""
-    found = kept()
-    for _ in range(_TRIES):
-        if found >= expected:
-            break
+    """How many samples the store has, asked again until all can be seen where that is less than expected."""
+    until_s = clock.monotonic_s() + VISIBLE_S
+    while (found := kept()) < expected and clock.monotonic_s() < until_s:
         clock.sleep_s(_TRY_SECONDS)
-        found = kept()
     return found
 
 

@@ -254,6 +254,23 @@ def test_what_the_store_dropped_is_told_where_samples_are_missing(
     assert "dropped 2 big_timestamp of all rows it was sent meanwhile" in message
 
 
+class LingeringPusher(Pusher):
+    """Flushes when the store has made new series searchable by itself, but has not forgotten what it found before."""
+
+    def flush(self) -> None:
+        SystemClock().sleep_s(2)
+        super().flush()
+
+
+def test_a_store_that_still_knows_what_it_found_before_is_asked_again(
+    tmp_path: Path, unique_node: str, victoriametrics_url: str, reader: Reader
+) -> None:
+    """What a selector finds is remembered for some ten seconds: here, that there is nothing of the node."""
+    path = _log(tmp_path, *(f"{START_S + second},{unique_node},g,5" for second in range(5)))
+    with LingeringPusher(victoriametrics_url) as pusher:
+        assert _import(path, pusher, reader).samples == 5
+
+
 class LosingPusher(Pusher):
     """Takes everything and sends nothing."""
 
