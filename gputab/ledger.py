@@ -6,8 +6,8 @@ from contextlib import closing, contextmanager
 from domain.clock import MICROSECONDS
 from domain.period import HOUR_S, HOUR_US
 from gputab.composition import clock, sample_store
-from meter.stored_observations import StoredObservations
-from meter.windows import SettleRules, WindowRater
+from meter.evidence.stored_observations import StoredObservations
+from meter.windows.windows import SettleRules, WindowRater
 from settings.gputab import Settings
 from store.access import Principal
 from store.database import Database

@@ -13,8 +13,8 @@ from domain.grants import Grant
 from domain.inventory import MigInstance
 from domain.mig import geometry_of
 from domain.period import Period, ceil_second
-from meter.evidence import Evidence
-from meter.presence import Presence
+from meter.evidence.evidence import Evidence
+from meter.evidence.presence import Presence
 from store import capacity as facts
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 
-from meter.spend import SpendRow
+from meter.bills.spend import SpendRow
 
 
 class Grouping(StrEnum):

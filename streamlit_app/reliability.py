@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 from domain.clock import MICROSECONDS
 from domain.period import billing_date
-from meter.freshness_store import Freshness
-from meter.spend import SpendRow, coverage
+from meter.bills.freshness_store import Freshness
+from meter.bills.spend import SpendRow, coverage
 
 
 def reliability(rows: Iterable[SpendRow], freshness: Freshness, zone: ZoneInfo) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from domain.money import format_nano
 from domain.prices import Rate
-from meter.spend import SpendRow
+from meter.bills.spend import SpendRow
 from streamlit_app.amounts import exact
 
 MIME = "text/csv; charset=utf-8"

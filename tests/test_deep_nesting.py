@@ -16,7 +16,7 @@ from domain.allocation_csv import COLUMNS
 from domain.errors import GputabError, InputError, UnavailableError
 from domain.series import GPU_UP
 from domain.skus import load_skus
-from meter.price_book import read_price_book
+from meter.prices.price_book import read_price_book
 from settings.gputab import CONFIG_FILE, load_settings
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader

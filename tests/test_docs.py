@@ -210,7 +210,7 @@ def test_a_lie_is_seen(case: str) -> None:
 
 TRUTHS = """# Exact money
 `gputab prices load|check FILE`, `gputab usage --from --to [--by COLUMNS] --format=json`, `gputab --help`,
-`GPUTAB_*`, `GPUTAB_TOKEN`, `gpu_uuid`, `gpu_up{node="a"}`, `make setup test DURATION=60`, `meter/rating.py`,
+`GPUTAB_*`, `GPUTAB_TOKEN`, `gpu_uuid`, `gpu_up{node="a"}`, `make setup test DURATION=60`, `meter/rating/rating.py`,
 [money](#exact-money), [site](https://example.com/x)
 ```sh
 GPUTAB_TOKEN=x gputab usage --from 0 --to 1 --format json > usage.json   # for a month

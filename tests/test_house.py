@@ -63,9 +63,9 @@ BREAKS = {
     "a long function": (long_functions, "meter/x.py", "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX, 1),
     "a series name": (series_literals, "meter/x.py", 'NAME = "gpu_up"\n', 1),
     "series in a query": (series_literals, "meter/x.py", 'q = f"max(gpu_up{{node={n}}}) + gpu_power_watts"\n', 2),
-    "a float": (floats, "meter/rating.py", "amount = 0.5\n", 1),
+    "a float": (floats, "meter/rating/rating.py", "amount = 0.5\n", 1),
     "a call of float": (floats, "domain/money.py", "amount = float('0.5')\n", 1),
-    "a column of floats": (floats, "meter/measuring.py", "cast(pl.Float64)\n", 1),
+    "a column of floats": (floats, "meter/rating/measuring.py", "cast(pl.Float64)\n", 1),
     "a quotient": (floats, "domain/money.py", "amount = quantity / whole\n", 1),
     "a vague module": (vague_names, "meter/utils.py", "", 1),
     "a vague folder": (vague_names, "tests/common/test_x.py", "", 1),
@@ -80,7 +80,7 @@ BREAKS = {
         1,
     ),
     "a document elsewhere": (missing_documents, "tests/x.py", '"""notes.md A1: so it is."""\n# notes.md B2\n', 2),
-    "a patched name by path": (patches, TEST, "monkeypatch.setattr('meter.rating._SECONDS', 1)\n", 1),
+    "a patched name by path": (patches, TEST, "monkeypatch.setattr('meter.rating.rating._SECONDS', 1)\n", 1),
     "a patched module": (patches, TEST, "from meter import rating\nmonkeypatch.setattr(rating, '_SECONDS', 1)\n", 1),
     "a patched class": (patches, TEST, "from meter.x import Book\nmonkeypatch.delattr(Book, 'price')\n", 1),
     "a patched object": (patches, TEST, "def f(book): monkeypatch.setattr(book.source, 'read', fail)\n", 1),
@@ -163,4 +163,4 @@ def test_ruff_holds_the_borders(path: str, text: str, code: str) -> None:
 
 def test_ruff_lets_the_homes_be() -> None:
     assert refusals("domain/clock.py", "import time\n\ntime.time()\n") == []
-    assert refusals("meter/ledger_store.py", "import sqlalchemy\n\nsqlalchemy.select()\n") == []
+    assert refusals("meter/windows/ledger_store.py", "import sqlalchemy\n\nsqlalchemy.select()\n") == []

@@ -16,7 +16,7 @@ from gputab.billed_log import BilledLog, as_json, bill_log, names_of
 from gputab.log_options import Columns, Gpus, Start, Step, Timezone, log_options
 from gputab.output import Format, OutputFormat, say
 from gputab.progress import progress_bar
-from meter.price_book import read_price_book
+from meter.prices.price_book import read_price_book
 
 
 def bill(

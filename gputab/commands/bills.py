@@ -8,10 +8,10 @@ from domain.money import UNITS, format_nano
 from domain.period import Period, format_instant, month_dates, parse_instant
 from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
-from meter.invoice_store import load_draft
-from meter.invoices import Invoice, InvoiceLine
-from meter.usage import parse_grouping
-from meter.usage import usage as usage_of
+from meter.bills.invoice_store import load_draft
+from meter.bills.invoices import Invoice, InvoiceLine
+from meter.rating.usage import parse_grouping
+from meter.rating.usage import usage as usage_of
 from store.access import Principal
 from store.capacity import load_grants
 

@@ -17,11 +17,11 @@ from domain.money import format_nano
 from domain.period import HOUR_US, Period, format_instant, parse_instant
 from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
-from meter import ledger_store
-from meter.backlog_store import due_windows
-from meter.ledger_store import Window
-from meter.passes import Follower, rate_period
-from meter.windows import SKEW_LIMIT_S, Outcome, WindowResult
+from meter.windows import ledger_store
+from meter.windows.backlog_store import due_windows
+from meter.windows.ledger_store import Window
+from meter.windows.passes import Follower, rate_period
+from meter.windows.windows import SKEW_LIMIT_S, Outcome, WindowResult
 from store.access import Principal
 from victoriametrics.push import Pusher
 

@@ -9,8 +9,8 @@ from domain.period import format_instant
 from domain.prices import PriceBook
 from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
-from meter.price_book import read_price_book
-from meter.price_store import load_book, load_named_book
+from meter.prices.price_book import read_price_book
+from meter.prices.price_store import load_book, load_named_book
 from store.access import Principal
 from store.capacity import known_skus
 from store.database import now_us

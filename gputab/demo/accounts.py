@@ -17,11 +17,11 @@ from gputab.demo.cards import DemoCards
 from gputab.demo.proof import HeldGrant, Proof, held_by_service, prove
 from gputab.demo.stage import ZONE, Stage
 from gputab.output import OutputFormat
-from meter.invoice_store import load_draft
-from meter.invoices import Invoice
-from meter.ledger_store import load_charges
-from meter.passes import rate_period
-from meter.windows import WindowRater
+from meter.bills.invoice_store import load_draft
+from meter.bills.invoices import Invoice
+from meter.windows.ledger_store import load_charges
+from meter.windows.passes import rate_period
+from meter.windows.windows import WindowRater
 from store.access import Principal
 from victoriametrics.push import Pusher
 from victoriametrics.read import Reader

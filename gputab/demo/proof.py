@@ -16,7 +16,7 @@ from collector.simulation.world import World
 from domain.errors import InputError
 from domain.grants import GrantKind
 from domain.period import ceil_second
-from meter.charges import Charge
+from meter.rating.charges import Charge
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from domain.errors import InputError
 from domain.skus import load_skus
 from gputab.demo.servers import Servers, find_servers
 from machine.lock import Progress
-from meter.price_book import read_price_book
-from meter.price_store import load_book
+from meter.prices.price_book import read_price_book
+from meter.prices.price_store import load_book
 from settings.gputab import CONFIG_FILE, Settings, load_settings
 from store import migrate
 from store.access import Principal, Role, create_token

@@ -12,10 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 from domain.period import billing_date
 from domain.prices import Rate
 from domain.tenants import Tenant
-from meter.freshness_store import load_freshness
-from meter.price_store import load_rates
-from meter.spend import SpendRow
-from meter.spend_store import charged_dates, spend_by_day
+from meter.bills.freshness_store import load_freshness
+from meter.bills.spend import SpendRow
+from meter.bills.spend_store import charged_dates, spend_by_day
+from meter.prices.price_store import load_rates
 from store.access import Principal, Role
 from store.database import Database, now_us
 from store.tenants import load_tenants

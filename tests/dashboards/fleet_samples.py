@@ -22,8 +22,8 @@ from domain.series import (
     METER_SPEND_RATE,
     Series,
 )
-from meter.ledger_store import Window
-from meter.own_series import NodeProgress, own_series
+from meter.windows.ledger_store import Window
+from meter.windows.own_series import NodeProgress, own_series
 from tests.collector.reading_runs import reading_runs
 
 FLEET = demo_fleet(7)

@@ -16,7 +16,7 @@ from domain.skus import load_skus
 from domain.units import GIB
 from gputab.bill import LogPrices, book_prices, flat_prices
 from gputab.log_usage import CardUsage, Held
-from meter.price_book import read_price_book
+from meter.prices.price_book import read_price_book
 
 HOUR_US = 3_600 * 10**6
 NOON_US = parse_instant("2026-01-01T12:00:00Z")

@@ -10,7 +10,7 @@ from domain.samples import SampleRun
 from domain.series import GPU_MEMORY_USED, GPU_UP
 from gputab.demo.accounts import Accounts, _unsampled
 from gputab.demo.proof import Proof
-from meter.invoices import Invoice, InvoiceLine
+from meter.bills.invoices import Invoice, InvoiceLine
 from victoriametrics.encode import encode
 from victoriametrics.push import Pusher
 

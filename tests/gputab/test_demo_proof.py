@@ -11,7 +11,7 @@ from collector.simulation.truth import Span, truth
 from collector.simulation.workloads import Workload
 from collector.simulation.world import Incident, IncidentKind, Tenancy, World
 from gputab.demo.proof import HeldGrant, prove
-from meter.charges import Charge
+from meter.rating.charges import Charge
 
 START_S = 1_772_359_200
 GIB = 2**30

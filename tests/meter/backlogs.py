@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from domain.period import Period
-from meter.backlog_store import due_windows, find_windows, windows_of
-from meter.observations import Observations
-from meter.passes import rate_period
+from meter.evidence.observations import Observations
+from meter.windows.backlog_store import due_windows, find_windows, windows_of
+from meter.windows.passes import rate_period
 from store.access import Principal
 from store.database import Database
 from tests.meter.charges import gpu_charges

@@ -8,7 +8,7 @@ from domain.grants import OPEN_END_US, Grant
 from domain.period import Period
 from domain.units import GIB, MIB
 from meter.conservation import Fleet, Residuals, device_spans, residuals
-from meter.evidence import Evidence
+from meter.evidence.evidence import Evidence
 from store.capacity import DevicePeriod, DeviceStatePeriod, Hold, MigPeriod
 from tests.meter.hour import instant_us
 

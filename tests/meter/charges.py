@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from meter.charges import Charge
+from meter.rating.charges import Charge
 from tests.meter.hour import START_US
 
 

@@ -14,11 +14,11 @@ from domain.period import HOUR_US
 from domain.prices import GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
 from domain.units import GIB
-from meter.charges import Charge
-from meter.evidence import CONTEXT_S, Evidence
-from meter.observations import Observations, RecordedObservations
-from meter.rating import rate
-from meter.windows import SettleRules, WindowRater, WindowResult
+from meter.evidence.evidence import CONTEXT_S, Evidence
+from meter.evidence.observations import Observations, RecordedObservations
+from meter.rating.charges import Charge
+from meter.rating.rating import rate
+from meter.windows.windows import SettleRules, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 from tests.meter import facts

@@ -10,8 +10,8 @@ from domain.grants import Grant, GrantKind
 from domain.money import Quote
 from domain.prices import Rate, VramBasis
 from domain.units import GIB
-from meter.evidence import Evidence, make_evidence
-from meter.observations import SAMPLE_COLUMNS
+from meter.evidence.evidence import Evidence, make_evidence
+from meter.evidence.observations import SAMPLE_COLUMNS
 from tests.meter.hour import HOUR_S, instant_us, stretch
 
 # (series, gpu_uuid, mig_uuid, owner, second, value)

@@ -7,10 +7,10 @@ import polars as pl
 
 from domain.grants import Grant
 from domain.prices import PriceBook, Rate
-from meter.charges import Charge
-from meter.evidence import Evidence
-from meter.observations import RecordedObservations
-from meter.windows import WindowRater, WindowResult
+from meter.evidence.evidence import Evidence
+from meter.evidence.observations import RecordedObservations
+from meter.rating.charges import Charge
+from meter.windows.windows import WindowRater, WindowResult
 from store.database import Database
 
 At = Callable[[float], int]

@@ -7,9 +7,9 @@ from typing import Any
 from domain.clock import FrozenClock
 from domain.errors import GputabError, UnavailableError
 from domain.samples import SampleRun
-from meter.ledger_store import load_windows
-from meter.passes import Follower
-from meter.windows import Outcome, WindowRater, WindowResult
+from meter.windows.ledger_store import load_windows
+from meter.windows.passes import Follower
+from meter.windows.windows import Outcome, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 from tests.meter.hour import hours_after

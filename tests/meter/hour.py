@@ -3,7 +3,7 @@
 from domain.clock import MICROSECONDS
 from domain.inventory import CONTACT_SECONDS
 from domain.period import HOUR_US, Period
-from meter.evidence import CONTEXT_S
+from meter.evidence.evidence import CONTEXT_S
 
 # 2026-03-01T10:00:00Z
 HOUR_S = 1_772_359_200

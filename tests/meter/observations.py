@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from domain.errors import UnavailableError
-from meter.observations import Observations
+from meter.evidence.observations import Observations
 
 
 class Down:

@@ -3,8 +3,8 @@
 import polars as pl
 from hypothesis import strategies as st
 
-from meter.evidence import Evidence
-from meter.presence import Presence
+from meter.evidence.evidence import Evidence
+from meter.evidence.presence import Presence
 from tests.meter.hour import HOUR_S
 
 # Any samples of two cards and an instance around the first minute of the hour.

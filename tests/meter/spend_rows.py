@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from meter.spend import SpendRow
+from meter.bills.spend import SpendRow
 
 CENT = 10_000_000
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from domain.errors import AccessError
 from domain.period import HOUR_US
-from meter.backlog_store import find_windows
+from meter.windows.backlog_store import find_windows
 from store.access import Principal, Role
 from store.database import Database
 from store.tables.billing import windows

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from domain.clock import FrozenClock
 from domain.period import HOUR_US
 from domain.prices import GapRules, PriceBook, Rate
-from meter.price_store import load_book, load_named_book
+from meter.prices.price_store import load_book, load_named_book
 from store.access import Principal
 from store.database import Database
 from store.tables.billing import windows

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from domain.errors import ConflictError
-from meter.evidence import CONTEXT_S
-from meter.observations import Observations
-from meter.windows import Outcome, WindowResult
+from meter.evidence.evidence import CONTEXT_S
+from meter.evidence.observations import Observations
+from meter.windows.windows import Outcome, WindowResult
 from store.database import Database
 from tests.meter.fixture_types import Everything, MakeGrant, MakeRater, OpenLedger, PutGrants, Recorded, UseOf
 from tests.meter.hour import DONE, START_US, TAIL, instant_us

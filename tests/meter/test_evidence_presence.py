@@ -6,8 +6,8 @@ import pytest
 
 from domain.period import Period
 from domain.series import COLLECTOR_LATENESS
-from meter.evidence import CONTEXT_S
-from meter.presence import Presence
+from meter.evidence.evidence import CONTEXT_S
+from meter.evidence.presence import Presence
 from tests.meter.fixture_types import Observe, UseOf
 from tests.meter.runs import presence_of, values_of
 

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domain.units import GIB
-from meter.evidence import RUN_COLUMNS
-from meter.observations import SAMPLE_COLUMNS, RecordedObservations
+from meter.evidence.evidence import RUN_COLUMNS
+from meter.evidence.observations import SAMPLE_COLUMNS, RecordedObservations
 from tests.meter.fixture_types import MakeSamples, Observe, UseOf
 from tests.meter.hour import HOUR_S
 from tests.meter.runs import SAMPLES, known_seconds, values_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from domain.errors import UnavailableError
 from domain.series import COLLECTOR_LATENESS
 from domain.units import GIB
-from meter.evidence_file import read_evidence, write_evidence
+from meter.evidence.evidence_file import read_evidence, write_evidence
 from tests.meter.fixture_types import Observe, UseOf
 from tests.meter.runs import SAMPLES
 

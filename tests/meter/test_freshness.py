@@ -6,9 +6,9 @@ import pytest
 
 from domain.errors import AccessError, InputError
 from domain.period import HOUR_US
-from meter.freshness_store import Freshness, load_freshness
-from meter.invoice_store import load_draft
-from meter.ledger_store import Window, save_window
+from meter.bills.freshness_store import Freshness, load_freshness
+from meter.bills.invoice_store import load_draft
+from meter.windows.ledger_store import Window, save_window
 from store.access import Principal, Role
 from store.database import Database
 from store.tenants import create_project, create_tenant

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from domain.prices import GapPolicy, GapRules
 from domain.series import COLLECTOR_LATENESS
-from meter.evidence import CONTEXT_S, Evidence
-from meter.gaps import classify
+from meter.evidence.evidence import CONTEXT_S, Evidence
+from meter.rating.gaps import classify
 from tests.meter.fixture_types import Observe, UseOf
 
 FREE, ON_RECORD = GapPolicy.FREE, GapPolicy.ON_RECORD

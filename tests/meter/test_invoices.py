@@ -17,11 +17,11 @@ from domain.money import Quote, round_half_even
 from domain.period import HOUR_US
 from domain.prices import Rate
 from domain.tenants import Tenant
-from meter.charges import Charge
-from meter.invoice_store import load_draft
-from meter.invoices import Invoice, draft_invoice
-from meter.ledger_store import Window
-from meter.passes import rate_period
+from meter.bills.invoice_store import load_draft
+from meter.bills.invoices import Invoice, draft_invoice
+from meter.rating.charges import Charge
+from meter.windows.ledger_store import Window
+from meter.windows.passes import rate_period
 from store.access import Principal, Role
 from store.database import Database
 from store.tenants import create_project, create_tenant

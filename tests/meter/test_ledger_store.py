@@ -10,8 +10,8 @@ from sqlalchemy import insert, select
 from domain.clock import MICROSECONDS
 from domain.errors import ConflictError
 from domain.period import HOUR_US, Period
-from meter.charges import Charge
-from meter.ledger_store import (
+from meter.rating.charges import Charge
+from meter.windows.ledger_store import (
     NO_NODE,
     FrozenEvidence,
     Window,

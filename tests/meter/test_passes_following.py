@@ -8,9 +8,9 @@ from domain.clock import MICROSECONDS, FrozenClock
 from domain.errors import ConflictError, GputabError, InputError, UnavailableError
 from domain.period import HOUR_US
 from domain.samples import SampleRun
-from meter.evidence import CONTEXT_S
-from meter.observations import RecordedObservations
-from meter.windows import Outcome, WindowResult
+from meter.evidence.evidence import CONTEXT_S
+from meter.evidence.observations import RecordedObservations
+from meter.windows.windows import Outcome, WindowResult
 from store.access import Principal
 from store.database import Database
 from tests.meter.fixture_types import At, Everything, MakeGrant, MakeRater, PutGrants

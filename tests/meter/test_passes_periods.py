@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meter.observations import RecordedObservations
-from meter.passes import rate_period
-from meter.windows import Outcome, WindowResult
+from meter.evidence.observations import RecordedObservations
+from meter.windows.passes import rate_period
+from meter.windows.windows import Outcome, WindowResult
 from store.access import Principal
 from store.database import Database
 from tests.meter.fixture_types import At, Everything, MakeRater

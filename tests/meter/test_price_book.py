@@ -11,7 +11,7 @@ from domain.money import Quote
 from domain.period import parse_instant
 from domain.prices import GapPolicy, GapRules, PriceBook, VramBasis
 from domain.skus import load_skus
-from meter.price_book import read_price_book
+from meter.prices.price_book import read_price_book
 
 BOOK = """
 book: retail

@@ -7,7 +7,7 @@ import pytest
 from domain.errors import InputError
 from domain.prices import PriceBook
 from domain.skus import load_skus
-from meter.price_book import read_price_book
+from meter.prices.price_book import read_price_book
 
 BOOK = """
 book: retail

@@ -7,7 +7,7 @@ import pytest
 from domain.errors import InputError
 from domain.prices import VramBasis
 from domain.skus import load_skus
-from meter.price_book import read_price_book
+from meter.prices.price_book import read_price_book
 
 VRAM = 'dimension: vram, sku: "*", price: "1", unit: GiB-hour, from: 2026-01-01T00:00:00Z'
 

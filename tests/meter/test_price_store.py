@@ -12,8 +12,8 @@ from domain.clock import MICROSECONDS
 from domain.errors import ConflictError, GputabError, InputError, NotFoundError
 from domain.money import Quote
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis
-from meter.passes import rate_period
-from meter.price_store import load_book, load_books, load_named_book, load_rates
+from meter.prices.price_store import load_book, load_books, load_named_book, load_rates
+from meter.windows.passes import rate_period
 from store.access import Principal
 from store.database import Database
 from store.tables.access import audit, tenants

@@ -11,9 +11,9 @@ from domain.grants import GrantKind
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
 from domain.units import GIB
-from meter.charges import Charge
-from meter.evidence import make_evidence
-from meter.rating import rate
+from meter.evidence.evidence import make_evidence
+from meter.rating.charges import Charge
+from meter.rating.rating import rate
 from tests.meter.facts import make_grant, make_rate, make_samples
 from tests.meter.hour import instant_us, stretch
 from tests.meter.rating_oracle import BASE_S, HOUR_OFFSET_S, SPAN_S, World, oracle, samples_of

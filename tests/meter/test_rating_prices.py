@@ -7,7 +7,7 @@ from domain.money import NANO
 from domain.prices import GapPolicy, GapRules, PriceBook, VramBasis
 from domain.tenants import Tenant
 from domain.units import GIB
-from meter.rating import rate
+from meter.rating.rating import rate
 from tests.meter.charges import gpu_charges
 from tests.meter.fixture_types import Bill, MakeGrant, MakeRate, Observe, UseOf
 from tests.meter.hour import instant_us

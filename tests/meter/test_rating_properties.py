@@ -16,8 +16,8 @@ from domain.grants import GrantKind
 from domain.money import NANO, UNITS
 from domain.prices import GapRules, PriceBook, VramBasis
 from domain.tenants import Tenant
-from meter.charges import Charge
-from meter.rating import rate
+from meter.rating.charges import Charge
+from meter.rating.rating import rate
 from tests.meter.fixture_types import MakeBook, MakeGrant, MakeRate, Observe
 
 Rows = list[tuple[str, str, str, str, int, float]]

@@ -7,7 +7,7 @@ import pytest
 from domain.grants import GrantKind
 from domain.prices import VramBasis
 from domain.units import GIB, MIB
-from meter.evidence import MILLION
+from meter.evidence.evidence import MILLION
 from tests.meter.charges import gpu_charges, vram_charges
 from tests.meter.fixture_types import Bill, MakeGrant, MakeRate, Observe, UseOf
 

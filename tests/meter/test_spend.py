@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from domain.money import minor_unit_nano
 from domain.tenants import Tenant
-from meter.charges import Charge
-from meter.invoices import draft_invoice
-from meter.spend import SpendRow, coverage, with_payables
+from meter.bills.invoices import draft_invoice
+from meter.bills.spend import SpendRow, coverage, with_payables
+from meter.rating.charges import Charge
 from tests.meter.charges import make_charge
 from tests.meter.spend_rows import CENT, make_row
 

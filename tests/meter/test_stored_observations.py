@@ -12,10 +12,10 @@ from domain.errors import UnavailableError
 from domain.samples import SampleRun
 from domain.series import CATALOGUE, COLLECTOR_CLOCK_SKEW, COLLECTOR_COMPLETE_UNTIL, COLLECTOR_LATENESS
 from machine.process import free_port
-from meter.evidence import CONTEXT_S
-from meter.observations import SAMPLE_COLUMNS, RecordedObservations
-from meter.stored_observations import StoredObservations
-from meter.windows import Outcome
+from meter.evidence.evidence import CONTEXT_S
+from meter.evidence.observations import SAMPLE_COLUMNS, RecordedObservations
+from meter.evidence.stored_observations import StoredObservations
+from meter.windows.windows import Outcome
 from store.database import Database
 from store.tables.capacity import device_periods, nodes
 from tests.meter.fixture_types import MakeGrant, MakeRater, PutGrants

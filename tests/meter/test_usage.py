@@ -13,9 +13,9 @@ from domain.errors import InputError
 from domain.grants import Grant, GrantKind
 from domain.period import Period
 from domain.tenants import Tenant
-from meter.evidence import Evidence
-from meter.rating import rate
-from meter.usage import GROUPINGS, UsageRow, parse_grouping, usage
+from meter.evidence.evidence import Evidence
+from meter.rating.rating import rate
+from meter.rating.usage import GROUPINGS, UsageRow, parse_grouping, usage
 from tests.meter.fixture_types import MakeBook, MakeGrant, Observe, UseOf
 
 US = 1_000_000

@@ -7,7 +7,7 @@ from domain.clock import SystemClock
 from domain.samples import SampleRun
 from domain.series import COLLECTOR_COMPLETE_UNTIL, GPU_UP, Series
 from machine.process import free_port
-from meter.stored_observations import StoredObservations
+from meter.evidence.stored_observations import StoredObservations
 from tests.side_by_side import side_by_side
 from tests.victoriametrics_server import start
 from victoriametrics.push import VISIBLE_S, Pusher

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection
 
 from domain.errors import UnavailableError
-from meter.windows import Outcome
+from meter.windows.windows import Outcome
 from store.database import Database
 from tests.databases import url_of
 from tests.meter.fixture_types import Everything, PassAt, Recorded, UseOf

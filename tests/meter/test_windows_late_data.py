@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select, update
 
 from domain.units import GIB
-from meter.windows import Outcome
+from meter.windows.windows import Outcome
 from store.database import Database
 from store.tables.billing import evidence, windows
 from tests.meter.fixture_types import Everything, MakeGrant, PassAt, PutGrants, Recorded, UseOf

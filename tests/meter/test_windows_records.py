@@ -4,7 +4,7 @@ import pytest
 
 from domain.series import COLLECTOR_LATENESS
 from domain.units import GIB
-from meter.observations import RecordedObservations
+from meter.evidence.observations import RecordedObservations
 from store.database import Database
 from tests.meter.fixture_types import MakeGrant, MakeSamples, PassAt, PutGrants, Recorded, UseOf
 from tests.meter.hour import DONE, HOUR_S

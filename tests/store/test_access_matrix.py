@@ -12,16 +12,10 @@ from sqlalchemy import Connection
 from domain.errors import AccessError, NotFoundError
 from domain.period import HOUR_US, Period
 from domain.prices import GapRules, PriceBook
-from meter import (
-    backlog_store,
-    freshness_store,
-    invoice_store,
-    ledger_store,
-    price_store,
-    record_store,
-    spend_store,
-)
-from meter.ledger_store import Window
+from meter.bills import freshness_store, invoice_store, spend_store
+from meter.prices import price_store
+from meter.windows import backlog_store, ledger_store, record_store
+from meter.windows.ledger_store import Window
 from store import access, capacity, tenants
 from store.access import Principal, Role
 from store.database import Database
@@ -92,7 +86,7 @@ PRINCIPALS = {
 
 def _query_functions() -> Iterator[Callable[..., Any]]:
     """Every public function of store/ and of the meter's stores that is handed a connection."""
-    files = [*ROOT.glob("store/*.py"), *ROOT.glob("meter/*store.py")]
+    files = [*ROOT.glob("store/*.py"), *ROOT.glob("meter/**/*store.py")]
     for file in sorted(files):
         module = importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
         for name, function in inspect.getmembers(module, inspect.isfunction):

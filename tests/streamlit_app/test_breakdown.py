@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.money import NANO
-from meter.spend import SpendRow
+from meter.bills.spend import SpendRow
 from streamlit_app.amounts import exact, shown
 from streamlit_app.breakdown import Breakdown, Grouping, break_down
 from streamlit_app.chart import GROUPS_MAX, spend_chart

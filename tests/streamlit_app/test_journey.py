@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from domain.clock import SystemClock
 from domain.money import format_nano
 from machine.process import Child, free_port
-from meter.invoice_store import load_draft
+from meter.bills.invoice_store import load_draft
 from store.access import Principal, Role
 from store.database import Database
 from streamlit_app.amounts import shown

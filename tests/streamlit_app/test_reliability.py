@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from domain.period import parse_instant
-from meter.freshness_store import Freshness
-from meter.spend import SpendRow
+from meter.bills.freshness_store import Freshness
+from meter.bills.spend import SpendRow
 from streamlit_app.reliability import draft_from, reliability, unpriced
 from tests.meter.spend_rows import make_row
 

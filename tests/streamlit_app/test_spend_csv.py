@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.money import NANO, Quote
 from domain.prices import Rate
-from meter.spend import SpendRow
+from meter.bills.spend import SpendRow
 from streamlit_app.spend_csv import COLUMNS, file_name, to_csv
 from tests.meter.spend_rows import CENT, make_row
 

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from domain.money import format_nano
-from meter.invoice_store import load_draft
+from meter.bills.invoice_store import load_draft
 from store.access import Principal, Role
 from store.database import Database
 from tests.streamlit_app.conftest import SPRING, Tokens

@@ -9,15 +9,15 @@ import polars as pl
 
 from domain.clock import MICROSECONDS
 from domain.period import HOUR_US, Period, ceil_second, format_instant
-from meter import ledger_store
-from meter.charges import Charge
 from meter.conservation import Residuals, residuals
-from meter.evidence import CONTEXT_S, Evidence, make_evidence
-from meter.evidence_file import read_evidence, write_evidence
-from meter.ledger_store import NO_NODE, FrozenEvidence, Window
-from meter.observations import SAMPLE_COLUMNS, Observations
-from meter.rating import rate
-from meter.record_store import WindowRecord, read_record
+from meter.evidence.evidence import CONTEXT_S, Evidence, make_evidence
+from meter.evidence.evidence_file import read_evidence, write_evidence
+from meter.evidence.observations import SAMPLE_COLUMNS, Observations
+from meter.rating.charges import Charge
+from meter.rating.rating import rate
+from meter.windows import ledger_store
+from meter.windows.ledger_store import NO_NODE, FrozenEvidence, Window
+from meter.windows.record_store import WindowRecord, read_record
 from store.access import Principal
 from store.database import Database
 

@@ -7,9 +7,9 @@ import polars as pl
 from domain.grants import Grant, GrantKind
 from domain.prices import GapRules
 from domain.samples import allocation_owner
-from meter.evidence import Evidence
-from meter.gaps import GapClass, classify
-from meter.presence import Presence
+from meter.evidence.evidence import Evidence
+from meter.evidence.presence import Presence
+from meter.rating.gaps import GapClass, classify
 
 _DEVICE = ["gpu_uuid", "mig_uuid"]
 

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, select
 
 from domain.errors import InputError
 from domain.period import HOUR_US, Period, day_start_us
-from meter.invoices import Invoice, draft_invoice
-from meter.ledger_store import NO_NODE, Window, load_charges, read_window
-from meter.price_store import load_rates
+from meter.bills.invoices import Invoice, draft_invoice
+from meter.prices.price_store import load_rates
+from meter.windows.ledger_store import NO_NODE, Window, load_charges, read_window
 from store.access import Principal
 from store.capacity import load_grants
 from store.tables.billing import windows

@@ -5,7 +5,7 @@ from enum import StrEnum
 import polars as pl
 
 from domain.prices import GapPolicy, GapRules
-from meter.presence import Presence
+from meter.evidence.presence import Presence
 
 
 class GapClass(StrEnum):
@@ -18,7 +18,7 @@ class GapClass(StrEnum):
 
 
 def classify(presence: pl.DataFrame, rules: GapRules) -> pl.DataFrame:
-    """Presence runs (meter/evidence.py) with a gap class each: columns gpu_uuid, mig_uuid, start_s, end_s, gap.
+    """Runs of presence (`Evidence.presence`) with a gap class each: columns gpu_uuid, mig_uuid, start_s, end_s, gap.
 
     A hole is every second between two samples; one of up to `bridge_seconds` is bridged. A second in which the
     card was said to be lost is no hole, and neither is what runs off the end of what is known.

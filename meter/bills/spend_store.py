@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, case, func, select
 
 from domain.money import NANO
-from meter.spend import SpendRow, with_payables
+from meter.bills.spend import SpendRow, with_payables
 from store.access import Principal
 from store.tables.access import tenants
 from store.tables.billing import charges

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
 from domain.errors import InputError
 from domain.period import HOUR_US, Period, day_start_us
-from meter.ledger_store import NO_NODE
+from meter.windows.ledger_store import NO_NODE
 from store.access import Principal
 from store.database import now_us
 from store.tables.billing import charges, windows

@@ -9,8 +9,8 @@ from domain.grants import Grant
 from domain.money import round_half_even
 from domain.period import Period, ceil_second
 from domain.prices import GapRules
-from meter.evidence import Evidence
-from meter.measuring import Stretch, measure
+from meter.evidence.evidence import Evidence
+from meter.rating.measuring import Stretch, measure
 
 # Column -> what it says of a grant.
 GROUPINGS: Mapping[str, Callable[[Grant], str | None]] = {

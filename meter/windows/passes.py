@@ -7,10 +7,10 @@ from domain.clock import Clock
 from domain.errors import EvidenceError, GputabError, UnavailableError
 from domain.period import HOUR_US, Period
 from domain.samples import SampleSink
-from meter.backlog_store import Place, due_windows, find_windows, least_recent_windows, windows_of
-from meter.ledger_store import newest_rated
-from meter.own_series import NodeProgress, own_series
-from meter.windows import WindowRater, WindowResult
+from meter.windows.backlog_store import Place, due_windows, find_windows, least_recent_windows, windows_of
+from meter.windows.ledger_store import newest_rated
+from meter.windows.own_series import NodeProgress, own_series
+from meter.windows.windows import WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 

@@ -40,7 +40,7 @@ def with_payables(rows: Iterable[SpendRow]) -> list[SpendRow]:
     ordered = list(rows)
     lines: dict[str, dict[tuple[str, str, str, str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, row in enumerate(ordered):
-        # As in meter/invoices.py, where the order decides between equal remainders.
+        # As in meter/bills/invoices.py, where the order decides between equal remainders.
         key = (row.project, row.sku, row.dimension, row.rate_id or "", row.quantity_whole)
         lines[row.tenant][key].append(index)
     payables_nano = [0] * len(ordered)

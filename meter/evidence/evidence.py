@@ -26,7 +26,7 @@ import polars as pl
 from domain.period import Period, ceil_second
 from domain.samples import UNATTRIBUTED
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
-from meter.presence import Presence, device_presence, lost_seconds, node_presence
+from meter.evidence.presence import Presence, device_presence, lost_seconds, node_presence
 
 CONTEXT_S = 30
 MILLION = 1_000_000

@@ -13,7 +13,7 @@ from domain.series import (
     OWNER_COMPUTE,
     OWNER_MEMORY,
 )
-from meter.observations import SAMPLE_COLUMNS
+from meter.evidence.observations import SAMPLE_COLUMNS
 from victoriametrics.launcher import check_flags
 from victoriametrics.push import VISIBLE_S
 from victoriametrics.read import Reader

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
 from domain.errors import ConflictError
 from domain.period import Period, format_instant
-from meter.charges import Charge
+from meter.rating.charges import Charge
 from store.access import Principal, Role
 from store.database import serialize
 from store.tables.billing import charges, evidence, windows
@@ -107,7 +107,7 @@ def save_window(
     place = (windows.c.node == window.node) & (windows.c.start_us == window.start_us)
     before = connection.execute(select(windows).where(place)).mappings().one_or_none()
     if before is None:
-        # Not found by meter/backlog_store.py, whose mark must not move for it.
+        # Not found by meter/windows/backlog_store.py, whose mark must not move for it.
         connection.execute(insert(windows).values(**asdict(window), found_us=0))
     elif before["state"] == "closed" or not _follows(window, before["revision"], before["evidence_digest"]):
         raise ConflictError(

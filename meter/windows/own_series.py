@@ -17,8 +17,8 @@ from domain.series import (
     METER_UNPRICED,
     Series,
 )
-from meter.ledger_store import Window
-from meter.windows import WindowResult
+from meter.windows.ledger_store import Window
+from meter.windows.windows import WindowResult
 
 
 @dataclass(frozen=True, slots=True)

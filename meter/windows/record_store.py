@@ -10,11 +10,11 @@ from domain.grants import Grant
 from domain.period import Period
 from domain.prices import PriceBook
 from domain.tenants import Tenant
-from meter import ledger_store
 from meter.conservation import Fleet
-from meter.evidence import CONTEXT_S
-from meter.ledger_store import NO_NODE, FrozenEvidence, Window
-from meter.price_store import load_books
+from meter.evidence.evidence import CONTEXT_S
+from meter.prices.price_store import load_books
+from meter.windows import ledger_store
+from meter.windows.ledger_store import NO_NODE, FrozenEvidence, Window
 from store import capacity
 from store.access import Principal
 from store.database import now_us

@@ -10,7 +10,7 @@ import polars as pl
 
 from domain.errors import EvidenceError, UnavailableError
 from domain.period import Period
-from meter.evidence import Evidence
+from meter.evidence.evidence import Evidence
 
 
 def write_evidence(evidence: Evidence, path: Path) -> int:

@@ -1,6 +1,6 @@
 """Evidence x grants x prices -> charges: a pure function, exact in whole numbers.
 
-Seconds and bytes are summed in polars by meter/measuring.py; money is made once per charge by domain/money.py.
+Seconds and bytes are summed in polars by meter/rating/measuring.py; money is made once per charge by domain/money.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,9 +10,9 @@ from domain.grants import Grant
 from domain.period import Period, ceil_second
 from domain.prices import GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
-from meter.charges import Charge
-from meter.evidence import Evidence
-from meter.measuring import Stretch, Sums, measure
+from meter.evidence.evidence import Evidence
+from meter.rating.charges import Charge
+from meter.rating.measuring import Stretch, Sums, measure
 
 _ALWAYS = ("gpu", "vram")
 

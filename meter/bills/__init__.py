@@ -1,0 +1,1 @@
+"""What tenants owe, out of the ledger."""

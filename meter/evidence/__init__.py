@@ -1,0 +1,1 @@
+"""What was observed, read from the sample store and frozen as runs."""

@@ -1,0 +1,1 @@
+"""Price books: as a person writes them, and in the database."""

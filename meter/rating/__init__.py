@@ -1,0 +1,1 @@
+"""Evidence x grants x prices -> charges: pure functions."""

@@ -1,0 +1,1 @@
+"""A window's life, from reading to ledger."""
