@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from domain.series import COLLECTOR_LATENESS
 from tests.collector.faults.evidence import Evidence
 from tests.collector.faults.node import running_node
 from tests.collector.faults.schedule import IN_PLACE, Struck, collector_replaced, down_seconds, strike
-from tests.collector.patience import now_s
+from tests.collector.patience import now_s, wait_until
 from tests.collector.stores import own_store
 from tests.side_by_side import side_by_side
 
@@ -28,6 +29,8 @@ def test_whatever_strikes_no_second_is_lost_doubled_or_made_up(
     with own_store(victoriametrics_binary, folder) as store, running_node(folder, nvml_library, store) as node:
         node.work.run(range(began_s - 40, began_s + seconds + 180))
         node.begin()
+        # Holes are counted from the first second on, which one that is killed before it never had.
+        wait_until(lambda: not node.samples(began_s, now_s() + 60, COLLECTOR_LATENESS).is_empty())
         struck = strike(node, seed, seconds)
         node.story = f"seed {seed}: {struck}\n"
         in_place = [IN_PLACE] if any(fault.name == collector_replaced.__name__ for fault in struck) else []
