@@ -212,8 +212,27 @@ def answers(url: str) -> bool:
         return False
 
 
+@contextmanager
+def beating(service: "Service", *nodes: str) -> Iterator[None]:
+    """The nodes heard from each second: of one that fell silent, as while processes start slowly, nothing is granted."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(1):
+            for node in nodes:
+                service.call("PUT", f"/v1/nodes/{node}/heartbeat", node)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def test_two_processes_on_one_database_never_grant_the_same_capacity(furnished: "Service", ledger: "Ledger") -> None:
-    with served(ledger) as first, served(ledger) as second:
+    with beating(furnished, "n1", "n2"), served(ledger) as first, served(ledger) as second:
         run_all(
             [customer((first, second)[seed % 2], ledger.tokens["acme"], seed, rounds=5) for seed in range(CLIENTS // 2)]
         )
