@@ -12,6 +12,9 @@ from domain.period import Period
 from store.access import Principal, Role
 from store.tables.capacity import allocations, device_periods, device_states, grants, holds, mig_periods, node_contacts
 
+# What a grant has of its allocation.
+ALLOCATION_COLUMNS = (allocations.c.tenant, allocations.c.project, allocations.c.source, allocations.c.source_id)
+
 
 @dataclass(frozen=True, slots=True)
 class DevicePeriod:
@@ -94,14 +97,15 @@ def load_grants(
     tenant: str | None = None,
     gpu_uuids: Collection[str] | None = None,
     mig_uuids: Collection[str] | None = None,
+    allocation_ids: Collection[str] | None = None,
 ) -> list[Grant]:
     """Grants that meet the period, of tenants the principal may see, ordered by allocation and ordinal.
 
-    `node` keeps one node's; '' those without a device, whatever node their record names. `tenant`,
-    `gpu_uuids` and `mig_uuids` keep those of one tenant, on some cards, and on some MIG instances.
+    `node` keeps one node's; '' those without a device, whatever node their record names. `tenant`, `gpu_uuids`,
+    `mig_uuids` and `allocation_ids` keep those of one tenant, on some cards or MIG instances, of some allocations.
     """
     query = (
-        select(grants, allocations.c.tenant, allocations.c.project)
+        select(grants, *ALLOCATION_COLUMNS)
         .join(allocations, allocations.c.allocation == grants.c.allocation)
         .where(principal.sees(allocations.c.tenant), _meets(grants, period))
         .order_by(grants.c.allocation, grants.c.ordinal)
@@ -112,6 +116,8 @@ def load_grants(
         query = query.where(grants.c.gpu_uuid.in_(gpu_uuids))
     if mig_uuids is not None:
         query = query.where(grants.c.mig_uuid.in_(mig_uuids))
+    if allocation_ids is not None:
+        query = query.where(grants.c.allocation.in_(allocation_ids))
     if node == "":
         query = query.where(grants.c.gpu_uuid.is_(None))
     elif node is not None:
@@ -120,7 +126,7 @@ def load_grants(
 
 
 def read_grant(row: Row[Any]) -> Grant:
-    """The fact in a row of `grants` joined with its allocation's tenant and project."""
+    """The fact in a row of `grants` joined with `ALLOCATION_COLUMNS` of its allocation."""
     return Grant(
         allocation=row.allocation,
         ordinal=row.ordinal,
@@ -137,6 +143,8 @@ def read_grant(row: Row[Any]) -> Grant:
         vram_bytes=row.vram_bytes,
         start_us=row.start_us,
         end_us=row.end_us,
+        source=row.source,
+        source_id=row.source_id,
     )
 
 

@@ -1,6 +1,6 @@
 """All tables, by who writes them; importing this package registers every one with the metadata."""
 
-from store.tables import access, billing, capacity
+from store.tables import access, billing, capacity, closing
 from store.tables.metadata import METADATA
 
-__all__ = ["METADATA", "access", "billing", "capacity"]
+__all__ = ["METADATA", "access", "billing", "capacity", "closing"]

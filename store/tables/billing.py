@@ -13,7 +13,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from store.tables.metadata import METADATA, instant, interval_check, one_of, row_id, text, whole
+from store.tables.metadata import METADATA, instant, interval_check, one_of, text, whole
 
 # A book's currency and gap rules never change: other rules are another book.
 price_books = Table(
@@ -92,7 +92,9 @@ Index("ix_windows_start_us", windows.c.start_us)
 Index("ix_windows_found_us", windows.c.found_us)
 Index("ix_windows_state", windows.c.state, windows.c.rated_us)
 
-# One revision of a window's frozen evidence; older ones stay. `digest` is SHA-256 of the file's content.
+# One revision of a window's frozen evidence; older ones stay. `digest` is SHA-256 of the file's content. It was made of
+# `samples` readings, without `quarantined_samples` that no card can have made; `skew_us` is how far the node's clock
+# was off at most, null: not measured.
 evidence = Table(
     "evidence",
     METADATA,
@@ -102,18 +104,23 @@ evidence = Table(
     text("path"),
     text("digest"),
     whole("size_bytes"),
+    whole("samples"),
+    whole("quarantined_samples"),
+    whole("skew_us", nullable=True),
     PrimaryKeyConstraint("node", "start_us", "revision"),
     ForeignKeyConstraint(["node", "start_us"], ["windows.node", "windows.start_us"]),
 )
 
-# An hour's digest is over its nodes in name order and the digest of the hour before.
-hour_digests = Table(
-    "hour_digests",
+# Which meter is at work on a window, and until when at the latest; gone when it is done. `holder` is another text each
+# time, so that a meter which was overtaken cannot write what it read before.
+window_leases = Table(
+    "window_leases",
     METADATA,
+    text("node"),
     instant("start_us"),
-    text("digest"),
-    text("previous_digest", nullable=True),
-    PrimaryKeyConstraint("start_us"),
+    text("holder"),
+    instant("until_us"),
+    PrimaryKeyConstraint("node", "start_us"),
 )
 
 # Money for one grant x dimension x rate x window, cut at the tenant's midnight. `charge_id` hashes that key.
@@ -161,21 +168,6 @@ Index("ix_charges_window", charges.c.window_start_us, charges.c.node)
 Index("ix_charges_allocation", charges.c.allocation)
 Index("ix_charges_tenant_date", charges.c.tenant, charges.c.billing_date)
 
-# A correction after the close: a new row that points at the charge it corrects.
-adjustments = Table(
-    "adjustments",
-    METADATA,
-    row_id("adjustment_id"),
-    text("charge_id"),
-    whole("amount_nano"),
-    text("reason"),
-    text("principal"),
-    instant("created_us"),
-    ForeignKeyConstraint(["charge_id"], ["charges.charge_id"]),
-    CheckConstraint("amount_nano <> 0", name="amount"),
-)
-Index("ix_adjustments_charge_id", adjustments.c.charge_id)
-
 # A frozen set of charges of one tenant and period.
 invoices = Table(
     "invoices",
@@ -203,19 +195,30 @@ invoice_charges = Table(
     UniqueConstraint("charge_id"),
 )
 
-# Sums of charges for screens. Nothing writes them yet.
+# Sums of charges and adjustments for screens, written with them. `rate_id` is '' for unpriced use. Of
+# `coverable_seconds` a device is known. An amount is `amount_wholes` and `amount_nanos` of the currency: a sum of some
+# ten large amounts in nano-units is beyond 64 bits.
 daily_charges = Table(
     "daily_charges",
     METADATA,
     text("tenant"),
-    text("project"),
     text("billing_date"),
+    text("project"),
     text("sku"),
     text("dimension"),
+    text("rate_id"),
+    whole("quantity_whole"),
     text("currency"),
+    whole("charges"),
+    whole("adjustments"),
     whole("granted_seconds"),
-    whole("covered_seconds", nullable=True),
-    whole("amount_nano"),
-    PrimaryKeyConstraint("tenant", "project", "billing_date", "sku", "dimension"),
+    whole("covered_seconds"),
+    whole("coverable_seconds"),
+    whole("amount_wholes"),
+    whole("amount_nanos"),
+    PrimaryKeyConstraint(
+        "tenant", "billing_date", "project", "sku", "dimension", "rate_id", "quantity_whole", "currency"
+    ),
     ForeignKeyConstraint(["tenant"], ["tenants.tenant"]),
+    CheckConstraint("charges >= 0 AND adjustments >= 0 AND charges + adjustments > 0", name="rows"),
 )

@@ -82,7 +82,13 @@ CHECKS: list[tuple[str, dict[str, Any], str]] = [
     ("charges", {"quantity_whole": 0}, "quantity"),
     ("charges", {"amount_nano": -1}, "amount"),
     ("charges", {"rate_id": None}, "unpriced"),
-    ("adjustments", {"amount_nano": 0}, "amount"),
+    ("late_samples", {"seconds": 0}, "seconds"),
+    ("corrections", {"reason": ""}, "reason"),
+    ("adjustments", {"free_seconds": 1}, "gap_classes"),
+    ("adjustments", {"quantity_whole": 0}, "quantity"),
+    ("adjustments", {"rate_id": None}, "unpriced"),
+    ("daily_charges", {"charges": 0}, "rows"),
+    ("daily_charges", {"adjustments": -1}, "rows"),
     ("invoices", {"last_date": "2026-02-28"}, "period"),
 ]
 
@@ -113,7 +119,13 @@ UNIQUE: list[tuple[str, dict[str, Any], str]] = [
     ("invoices", {"first_date": "2026-04-01", "last_date": "2026-04-30"}, "invoice_id"),
     ("invoices", {"invoice_id": "i2"}, "tenant, first_date"),
     ("invoice_charges", {"invoice_id": "i9"}, "charge_id"),
-    ("daily_charges", {"amount_nano": 1}, "tenant, project, billing_date, sku, dimension"),
+    (
+        "daily_charges",
+        {"amount_nanos": 1},
+        "tenant, billing_date, project, sku, dimension, rate_id, quantity_whole, currency",
+    ),
+    ("window_leases", {"holder": "other"}, "node, start_us"),
+    ("late_samples", {"seconds": 2}, "node, start_us"),
 ]
 
 # (table, the columns that must point at something, to nothing)
@@ -133,7 +145,11 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ("charges", {"charge_id": "ch_2", "node": "n9"}),
     ("charges", {"charge_id": "ch_2", "rate_id": "rate_9"}),
     ("charges", {"charge_id": "ch_2", "tenant": "nobody"}),
-    ("adjustments", {"charge_id": "ch_9"}),
+    ("late_samples", {"node": "n9"}),
+    ("corrections", {"node": "n9"}),
+    ("adjustments", {"correction_id": 9}),
+    ("adjustments", {"rate_id": "rate_9"}),
+    ("adjustments", {"tenant": "nobody"}),
     ("invoices", {"invoice_id": "i2", "tenant": "nobody"}),
     ("invoice_charges", {"invoice_id": "i9"}),
     ("invoice_charges", {"charge_id": "ch_9"}),
