@@ -13,7 +13,7 @@ from allocator.stock_store import still_held
 from domain.errors import InputError, NotFoundError
 from domain.grants import Grant
 from store.access import Principal
-from store.capacity import read_grant
+from store.capacity import ALLOCATION_COLUMNS, read_grant
 from store.tables.capacity import allocations, grants
 
 
@@ -108,7 +108,7 @@ def _read_cursor(cursor: str) -> tuple[int, str]:
 def _with_grants(connection: Connection, rows: Sequence[Row[Any]], now_us: int) -> list[Allocation]:
     """The allocations of the rows, which the principal may see, with their grants."""
     query = (
-        select(grants, allocations.c.tenant, allocations.c.project)
+        select(grants, *ALLOCATION_COLUMNS)
         .join(allocations, allocations.c.allocation == grants.c.allocation)
         .where(grants.c.allocation.in_([row.allocation for row in rows]))
         .order_by(grants.c.allocation, grants.c.ordinal)

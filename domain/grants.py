@@ -23,7 +23,9 @@ class Grant:
 
     `end_us` is None while the grant is open. `gpu_uuid` is None where the device is unknown (record-only: such a
     grant is priced by its SKU, has no coverage and stands outside conservation). `compute_units` of
-    `compute_units_total` are the device's own integers; `vram_bytes` is what the tenant may use.
+    `compute_units_total` are the device's own integers; `vram_bytes` is what the tenant may use. `source` is who
+    recorded the allocation, gputab's own service or an import by its name; `source_id` is the source's own name for it,
+    None where it has none.
     """
 
     allocation: str
@@ -41,6 +43,8 @@ class Grant:
     vram_bytes: int
     start_us: int
     end_us: int | None
+    source: str = "service"
+    source_id: str | None = None
 
     @property
     def period(self) -> Period:
