@@ -7,7 +7,9 @@ from typing import Any
 from domain.grants import OPEN_END_US, Grant
 from domain.period import Period
 from domain.units import GIB, MIB
-from meter.conservation import Fleet, Residuals, device_spans, residuals
+from meter.conservation.device_spans import device_spans
+from meter.conservation.fleet import Fleet
+from meter.conservation.residuals import Residuals, residuals
 from meter.evidence.evidence import Evidence
 from store.capacity import DevicePeriod, DeviceStatePeriod, Hold, MigPeriod
 from tests.meter.hour import instant_us

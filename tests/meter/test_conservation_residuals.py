@@ -6,7 +6,7 @@ import pytest
 
 from domain.grants import GrantKind
 from domain.units import GIB, MIB
-from meter.conservation import Residuals
+from meter.conservation.residuals import Residuals
 from tests.meter.capacity import make_card, make_fleet, make_h100, make_instance, residuals_of, span, sums_of
 from tests.meter.fixture_types import MakeGrant, Observe
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from domain.clock import MICROSECONDS as US
 from domain.grants import GrantKind
 from domain.units import GIB, MIB
-from meter.conservation import Residuals
+from meter.conservation.residuals import Residuals
 from store.capacity import DeviceStatePeriod, Hold
 from tests.meter.capacity import STATES, make_card, make_fleet, make_h100, make_instance, residuals_of, span, sums_of
 from tests.meter.fixture_types import MakeGrant, Observe, UseOf

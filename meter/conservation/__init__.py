@@ -1,0 +1,1 @@
+"""Capacity: which state each second of it is in."""
