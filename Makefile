@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 DURATION ?=
+HOURS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +11,7 @@ READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test soak check fix rules dashboards docs bench-collector lock clean
+.PHONY: help setup demo test soak check fix rules dashboards docs bench-collector bench-meter lock clean
 
 help: ## List these words
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -54,6 +55,9 @@ docs: $(READY) ## Write docs/metrics.md, the list of every series
 
 bench-collector: $(READY) ## Measure the collector on a fake driver: 8 cards, 64 processes, 10 min (DURATION=60)
 	@exec $(BIN)/python -m benchmarks.collector $(if $(DURATION),--duration $(DURATION))
+
+bench-meter: $(READY) ## Measure the meter: a day of 100 cards from VictoriaMetrics to charges, and its peers (HOURS=2)
+	@exec $(BIN)/python -m benchmarks.meter $(if $(HOURS),--hours $(HOURS))
 
 # Made in build/ and moved over the old lock at the end: one that failed half-way, or names a host, never takes its
 # place. The copy makes uv keep every version that may stay.
