@@ -17,6 +17,7 @@ DIMENSIONS: dict[str, str] = {
     "gpu": "gpu-seconds",
     "vram": "byte-seconds",
     "vram_overuse": "byte-seconds",
+    "vram_burst": "byte-seconds",
 }
 
 

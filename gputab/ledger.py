@@ -7,7 +7,8 @@ from domain.clock import MICROSECONDS
 from domain.period import HOUR_S, HOUR_US
 from gputab.composition import clock, sample_store
 from meter.evidence.stored_observations import StoredObservations
-from meter.windows.windows import SettleRules, WindowRater
+from meter.windows.observing import Observer, SettleRules
+from meter.windows.windows import WindowRater
 from settings.gputab import Settings
 from store.access import Principal
 from store.database import Database
@@ -24,10 +25,10 @@ def open_database(config: Settings) -> Iterator[Database]:
 
 
 @contextmanager
-def window_rater(
+def observer(
     config: Settings, database: Database, principal: Principal, *, accepts_skew: bool = False
-) -> Iterator[WindowRater]:
-    """The meter over the sample store of the settings; `accepts_skew` as in `SettleRules`."""
+) -> Iterator[Observer]:
+    """What reads windows: the sample store and the evidence of the settings; `accepts_skew` as in `SettleRules`."""
     store = sample_store(config)
     with Reader(store) as reader:
         lookback_s = (config.settle_deadline_hours + 1) * HOUR_S
@@ -37,4 +38,13 @@ def window_rater(
             deadline_us=config.settle_deadline_hours * HOUR_US,
             accepts_skew=accepts_skew,
         )
-        yield WindowRater(database, principal, observations, config.evidence_path, rules)
+        yield Observer(database, principal, observations, config.evidence_path, rules)
+
+
+@contextmanager
+def window_rater(
+    config: Settings, database: Database, principal: Principal, *, accepts_skew: bool = False
+) -> Iterator[WindowRater]:
+    """The meter over that."""
+    with observer(config, database, principal, accepts_skew=accepts_skew) as its_observer:
+        yield WindowRater(database, principal, its_observer)

@@ -244,9 +244,7 @@ def test_every_setting_is_described_with_its_variable_and_default() -> None:
         assert meaning
 
 
-def test_the_readme_says_which_dimensions_have_a_price_and_which_not_yet() -> None:
-    (row,) = re.findall(r"^\| the price dimension (.*) \| not yet; (.*) are there \|$", README, re.MULTILINE)
-    missing, there = (set(re.findall(r"`(\w+)`", cell)) for cell in row)
-    assert there == set(DIMENSIONS)
-    assert missing
-    assert not missing & there
+def test_the_rules_of_a_bill_name_every_dimension_that_has_a_price() -> None:
+    page = (ROOT / "docs" / "billing.md").read_text("utf-8")
+    (table,) = re.findall(r"\| dimension \| counts .*?\n\n", page, re.DOTALL)
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(DIMENSIONS)

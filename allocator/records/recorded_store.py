@@ -16,6 +16,7 @@ from domain.period import HOUR_US, Period, format_instant
 from store.access import Principal, Role
 from store.tables.billing import windows
 from store.tables.capacity import allocations, grants
+from store.tables.closing import hour_digests
 
 # Below the number of values that either database takes in one statement.
 _CHUNK = 5_000
@@ -51,9 +52,11 @@ def refuse_closed_hours(
     query = select(windows.c.node, windows.c.start_us).where(windows.c.state == "closed").order_by(windows.c.start_us)
     for row in connection.execute(query):
         closed[row.node].append(row.start_us)
+    # A node that had nothing in a closed hour has no window there, and gets none.
+    hours_closed = list(connection.execute(select(hour_digests.c.start_us).order_by(hour_digests.c.start_us)).scalars())
     for each in changed:
         for node, period in _touched(old.get(each.allocation), each):
-            hours = closed.get(node, [])
+            hours = sorted({*closed.get(node, []), *hours_closed})
             first = bisect_left(hours, period.start_us - HOUR_US + 1)
             if first < len(hours) and hours[first] < period.end_us:
                 raise ConflictError(

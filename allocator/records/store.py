@@ -20,7 +20,7 @@ from domain.period import Period
 from domain.skus import SkuTable
 from domain.slugs import check_name
 from store.access import Principal, Role, record
-from store.capacity import load_device_periods, load_grants, load_mig_periods, read_grant
+from store.capacity import ALLOCATION_COLUMNS, load_device_periods, load_grants, load_mig_periods, read_grant
 from store.database import Database, now_us
 from store.tables.capacity import allocations, grants
 from store.tenants import create_project, create_tenant, load_projects, load_tenants
@@ -54,12 +54,13 @@ def import_records(
     source: str,
     skus: SkuTable,
     new_tenants: NewTenants | None = None,
+    corrects_closed: bool = False,
 ) -> ImportOutcome:
     """Store the rows, in one transaction; `problems` are those met in reading them.
 
     Replaces what the same source said of these allocations; the same rows again change nothing. `new_tenants`
     None: an unknown tenant or project is a problem. Raises InputError with every problem of the file,
-    ConflictError for an allocation of another source and for what would change a closed hour.
+    ConflictError for an allocation of another source and for what would change a closed hour, unless `corrects_closed`.
     """
     principal.require(Role.OPERATOR)
     if check_name("source", source) == SERVICE:
@@ -84,7 +85,8 @@ def import_records(
         changed = [each for each in file.records.values() if each != old.get(each.allocation)]
         if changed:
             _refuse_overlaps(connection, principal, file, known, problems)
-            refuse_closed_hours(connection, principal, changed, old)
+            if not corrects_closed:
+                refuse_closed_hours(connection, principal, changed, old)
             now = now_us(connection)
             if new_tenants is not None:
                 _create_projects(connection, principal, rows, new_tenants, now)
@@ -102,7 +104,7 @@ def import_records(
 def export_rows(connection: Connection, principal: Principal) -> Iterator[Sequence[str]]:
     """The cells of every grant the principal may see, of every source, by allocation and ordinal."""
     query = (
-        select(grants, allocations.c.tenant, allocations.c.project, allocations.c.labels, allocations.c.source_id)
+        select(grants, *ALLOCATION_COLUMNS, allocations.c.labels)
         .join(allocations, allocations.c.allocation == grants.c.allocation)
         .where(principal.sees(allocations.c.tenant))
         .order_by(grants.c.allocation, grants.c.ordinal)

@@ -29,7 +29,7 @@ METER_RESIDUAL_COMPUTE = Series(
     "meter_residual_compute_unit_seconds",
     "seconds",
     GAUGE,
-    "compute capacity the last rated window cannot account for; 0 unless something is wrong",
+    "compute capacity that windows not yet closed cannot account for; 0 unless something is wrong",
     NODE,
     True,
 )
@@ -37,7 +37,7 @@ METER_RESIDUAL_VRAM = Series(
     "meter_residual_vram_byte_seconds",
     "seconds",
     GAUGE,
-    "VRAM capacity the last rated window cannot account for; 0 unless something is wrong",
+    "VRAM capacity that windows not yet closed cannot account for; 0 unless something is wrong",
     NODE,
 )
 METER_OLDEST_OPEN = Series(
@@ -59,7 +59,32 @@ METER_UNPRICED = Series(
     "meter_unpriced_seconds",
     "seconds",
     GAUGE,
-    "granted seconds without a rate, dimensions added up",
+    "granted seconds without a rate in windows not yet closed, dimensions added up",
     NODE,
     True,
 )
+METER_UNKNOWN = Series(
+    "meter_unknown_windows",
+    "windows",
+    GAUGE,
+    "rated windows, not yet closed, whose capacity is not known",
+    NODE,
+    True,
+)
+METER_QUARANTINED = Series(
+    "meter_quarantined_samples",
+    "samples",
+    GAUGE,
+    "readings of the last rated window that no card can have made",
+    NODE,
+    True,
+)
+METER_LATE = Series(
+    "meter_late_device_seconds",
+    "seconds",
+    GAUGE,
+    "device-seconds of closed windows whose samples came after the close, and that no correction has used",
+    NODE,
+    True,
+)
+METER_CORRECTIONS = Series("meter_corrections_total", "corrections", COUNTER, "corrections of closed windows", (), True)

@@ -35,7 +35,7 @@ def import_file(
     new_tenants = NewTenants(zone, currency) if create_tenants and currency is not None else None
     config = composition.settings()
     problems = Problems()
-    rows = _read(file, problems)
+    rows = read_records(file, problems)
     console = Console(stderr=True)
     busy = console.status(f"storing {len(rows)} records") if console.is_terminal else nullcontext()
     with ledger.open_database(config) as database, busy:
@@ -90,7 +90,8 @@ def replacing(out: Path) -> Iterator[TextIO]:
         partial.unlink(missing_ok=True)
 
 
-def _read(file: Path, problems: Problems) -> list[Row]:
+def read_records(file: Path, problems: Problems) -> list[Row]:
+    """The rows of the file; what is wrong in them is among the problems. InputError where it cannot be read at all."""
     console = Console(stderr=True)
     try:
         with (

@@ -33,11 +33,11 @@ def usage(
         say(f"up to now, {format_instant(now_us)}")
     with (
         ledger.open_database(config) as database,
-        ledger.window_rater(config, database, principal) as rater,
+        ledger.observer(config, database, principal) as observer,
     ):
         with database.read() as connection:
             grants = load_grants(connection, principal, period)
-        found = usage_of(grants, period, columns, lambda node, hour: rater.evidence_of(node, hour, now_us))
+        found = usage_of(grants, period, columns, lambda node, hour: observer.as_it_stands(node, hour, now_us))
     rows = [
         {
             **row.group,

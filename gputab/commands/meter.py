@@ -16,12 +16,18 @@ from domain.errors import InputError, UnavailableError
 from domain.money import format_nano
 from domain.period import HOUR_US, Period, format_instant, parse_instant
 from gputab import composition, ledger
+from gputab.commands.balance import balance
+from gputab.commands.closing import close, correct
+from gputab.commands.proving import charges, diff, explain_charge, verify
 from gputab.output import Format, OutputFormat, print_rows, say
 from meter.windows import ledger_store
 from meter.windows.backlog_store import due_windows
+from meter.windows.late_store import late_seconds
 from meter.windows.ledger_store import Window
+from meter.windows.observing import SKEW_FLAG_US, SKEW_LIMIT_S
 from meter.windows.passes import Follower, rate_period
-from meter.windows.windows import SKEW_LIMIT_S, Outcome, WindowResult
+from meter.windows.unclosed_store import load_skewed
+from meter.windows.windows import Outcome, WindowResult
 from store.access import Principal
 from victoriametrics.push import Pusher
 
@@ -73,7 +79,7 @@ def run(
             return
         period = Period(parse_instant(start), parse_instant(end))
         failures: list[str] = []
-        rated = rate_period(database, principal, rater, period, clock.now_us(), failures.append)
+        rated = rate_period(database, principal, rater, period, clock, failures.append)
         results = _with_progress(rated, period)
     print_rows(_named([_row(result) for result in results], output), _COLUMNS, output)
     for line in failures:
@@ -87,19 +93,32 @@ def run(
 
 @app.command()
 def status(output: Format = OutputFormat.TABLE) -> None:
-    """How far each node is rated, and since when something of it is to be rated.
+    """How far each node is rated, since when something of it is to be rated, and what that waits for.
 
     The lag is since what is rated last, while more is due. Unpriced are granted seconds without a rate, of each
-    dimension by itself.
+    dimension by itself; late are device-seconds of which samples came after the close. A clock was off in as many hours
+    by more than 0.5 s, and what is said of their coverage may be as wrong.
     """
-    principal = Principal.local_operator()
-    now_us = composition.clock().now_us()
-    with ledger.open_database(composition.settings()) as database, database.read() as connection:
-        due = due_windows(connection, principal)
-        rows = [
-            _node_row(node, ledger_store.load_windows(connection, principal, node=node), dict(reversed(due)), now_us)
-            for node in ledger_store.rated_nodes(connection, principal)
-        ]
+    config, principal, now_us = composition.settings(), Principal.local_operator(), composition.clock().now_us()
+    with (
+        ledger.open_database(config) as database,
+        ledger.observer(config, database, principal) as observer,
+    ):
+        with database.read() as connection:
+            due = dict(reversed(due_windows(connection, principal)))
+            late = late_seconds(connection, principal)
+            skewed = load_skewed(connection, principal, SKEW_FLAG_US)
+            rows = [
+                {
+                    **_node_row(node, ledger_store.load_windows(connection, principal, node=node), due, now_us),
+                    "late_seconds": late.get(node, 0),
+                    "skewed": skewed.get(node, 0),
+                }
+                for node in ledger_store.rated_nodes(connection, principal)
+            ]
+        for row in rows:
+            node = row["node"]
+            row["waits_for"] = observer.why_open(node, due[node], now_us) if node in due else None
     headings = {
         "node": "node",
         "rated_until": "rated until",
@@ -111,8 +130,19 @@ def status(output: Format = OutputFormat.TABLE) -> None:
         "unpriced_seconds": "unpriced dimension-s",
         "residual_compute": "residual unit-s",
         "residual_vram": "residual byte-s",
+        "late_seconds": "late s",
+        "skewed": "clock off",
+        "waits_for": "the oldest waits for",
     }
     print_rows(_named(rows, output), headings, output)
+
+
+app.command()(close)
+app.command()(correct)
+app.command()(charges)
+app.command("explain")(explain_charge)
+app.command()(diff)
+app.command()(verify)
 
 
 def _with_progress(results: Iterable[WindowResult], period: Period) -> list[WindowResult]:
@@ -132,7 +162,8 @@ def _with_progress(results: Iterable[WindowResult], period: Period) -> list[Wind
             f"{skewed} windows do not settle by themselves: their node's clock was more than {SKEW_LIMIT_S:g} s wrong; "
             "run with --accept-skew to bill them as they are"
         )
-    return found
+    # One that another meter was at work on comes last.
+    return sorted(found, key=lambda result: (result.start_us, result.node))
 
 
 def _node_row(node: str, windows: Sequence[Window], oldest_due: Mapping[str, int], now_us: int) -> dict[str, Any]:
@@ -178,3 +209,6 @@ def _sum(values: Iterable[int | None]) -> int | None:
     """None as soon as one is unknown: a sum of what is known would look complete."""
     known = list(values)
     return None if None in known else sum(value for value in known if value is not None)
+
+
+app.command()(balance)

@@ -20,6 +20,7 @@ from gputab.output import OutputFormat
 from meter.bills.invoice_store import load_draft
 from meter.bills.invoices import Invoice
 from meter.windows.ledger_store import load_charges
+from meter.windows.observing import Observer
 from meter.windows.passes import rate_period
 from meter.windows.windows import WindowRater
 from store.access import Principal
@@ -83,13 +84,14 @@ def settle(
     ended_us = max((grant.end_us or 0 for each in done for grant in each.grants), default=0)
     with (
         ledger.open_database(config) as database,
-        ledger.window_rater(config, database, who) as rater,
+        ledger.observer(config, database, who) as observer,
         console.status("rating the last seconds"),
     ):
-        _wait_for_delivery(config.victoriametrics_url, rater, cards.nodes, ended_us // MICROSECONDS + 1, clock)
+        _wait_for_delivery(config.victoriametrics_url, observer, cards.nodes, ended_us // MICROSECONDS + 1, clock)
+        rater = WindowRater(database, who, observer)
         span = Period(cards.start_us, clock.now_us())
         failures: list[str] = []
-        results = list(rate_period(database, who, rater, span, clock.now_us(), failures.append))
+        results = list(rate_period(database, who, rater, span, clock, failures.append))
         devices = {(grant.span.gpu_uuid, grant.span.mig_uuid) for grant in held}
         unsampled = _unsampled(config.victoriametrics_url, cards.nodes, devices, span)
         zone = billing_zone(ZONE)
@@ -111,15 +113,16 @@ def settle(
     return 1 if accounts.problems else 0
 
 
-def _wait_for_delivery(url: str, rater: WindowRater, nodes: Sequence[str], until_s: int, clock: Clock) -> None:
+def _wait_for_delivery(url: str, observer: Observer, nodes: Sequence[str], until_s: int, clock: Clock) -> None:
     """Block until every node's collector says that all seconds before `until_s` are in the store."""
     deadline_s = clock.monotonic_s() + _DELIVERY_TIMEOUT_S
     with Pusher(url) as pusher:
         while True:
             pusher.flush()
-            waiting = [node for node in nodes if (rater.complete_until_s(node) or 0) < until_s]
+            until_us, now_us = until_s * MICROSECONDS, clock.now_us()
+            waiting = [node for node in nodes if observer.complete_until_us(node, now_us) < until_us]
             # A second is delivered at its beginning and rated at its end.
-            if not waiting and clock.now_us() >= until_s * MICROSECONDS:
+            if not waiting and now_us >= until_us:
                 return
             if clock.monotonic_s() > deadline_s:
                 raise UnavailableError(

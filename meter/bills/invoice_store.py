@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, select
@@ -10,6 +11,7 @@ from domain.errors import InputError
 from domain.period import HOUR_US, Period, day_start_us
 from meter.bills.invoices import Invoice, draft_invoice
 from meter.prices.price_store import load_rates
+from meter.windows.corrections_store import load_adjustments
 from meter.windows.ledger_store import NO_NODE, Window, load_charges, read_window
 from store.access import Principal
 from store.capacity import load_grants
@@ -23,7 +25,11 @@ def load_draft(connection: Connection, principal: Principal, tenant: str, first_
     InputError for days that reach beyond the calendar.
     """
     who = load_tenant(connection, principal, tenant)
-    its_charges = load_charges(connection, principal, tenant=tenant, first_date=first_date, last_date=last_date)
+    asked: Any = {"tenant": tenant, "first_date": first_date, "last_date": last_date}
+    its_charges = [
+        *load_charges(connection, principal, **asked),
+        *load_adjustments(connection, principal, **asked),
+    ]
     rates = load_rates(connection, principal, {each.rate_id for each in its_charges if each.rate_id})
     held = _held_windows(connection, principal, tenant, _days(first_date, last_date, who.zone))
     return draft_invoice(who, first_date, last_date, its_charges, rates, held)

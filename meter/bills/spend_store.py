@@ -1,26 +1,17 @@
-"""What tenants spent, day by day, out of the ledger; the database adds up."""
+"""What tenants spent, day by day, out of the sums that the ledger keeps."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Select, case, func, select
+from sqlalchemy import Connection, RowMapping, Select, func, select
 
 from domain.money import NANO
 from meter.bills.spend import SpendRow, with_payables
 from store.access import Principal
 from store.tables.access import tenants
-from store.tables.billing import charges
+from store.tables.billing import daily_charges
 
-_KEY = (
-    charges.c.billing_date,
-    charges.c.tenant,
-    charges.c.project,
-    charges.c.sku,
-    charges.c.dimension,
-    charges.c.rate_id,
-    charges.c.quantity_whole,
-    charges.c.currency,
-)
+_KEY = ("billing_date", "tenant", "project", "sku", "dimension", "rate_id", "quantity_whole", "currency")
 
 
 def spend_by_day(
@@ -30,25 +21,10 @@ def spend_by_day(
 
     Dates are billing dates, YYYY-MM-DD, both included. By date, then tenant, project, SKU and dimension.
     """
-    amount = charges.c.amount_nano
-    sums = (
-        func.count().label("charges"),
-        func.sum(charges.c.granted_seconds).label("granted_seconds"),
-        # SQL leaves null out of a sum, and makes the sum of nothing else null.
-        func.sum(charges.c.covered_seconds).label("covered_seconds"),
-        func.sum(case((charges.c.covered_seconds.is_not(None), charges.c.granted_seconds), else_=0)).label("coverable"),
-        # A sum of some ten large amounts is beyond 64 bits, which SQLite refuses: wholes and billionths apart are not.
-        func.sum(amount // NANO).label("wholes"),
-        func.sum(amount % NANO).label("nanos"),
-    )
-    query = (
-        select(*_KEY, *sums)
-        .where(
-            charges.c.tenant.in_(_seen(principal, tenant)),
-            charges.c.billing_date >= first_date,
-            charges.c.billing_date <= last_date,
-        )
-        .group_by(*_KEY)
+    query = select(daily_charges).where(
+        daily_charges.c.tenant.in_(_seen(principal, tenant)),
+        daily_charges.c.billing_date >= first_date,
+        daily_charges.c.billing_date <= last_date,
     )
     rows = [_row(row) for row in connection.execute(query).mappings()]
     # Databases order null each in their own way.
@@ -57,10 +33,10 @@ def spend_by_day(
 
 def charged_dates(connection: Connection, principal: Principal, *, tenant: str | None = None) -> tuple[str, str] | None:
     """The first and last billing date with a charge of a tenant that the principal may see; None: there is none."""
-    # Asked of each tenant, the index answers; asked of all, every charge would be read.
+    # Asked of each tenant, the index answers; asked of all, every row would be read.
     seen = _seen(principal, tenant).subquery()
     first, last = (
-        select(extreme(charges.c.billing_date)).where(charges.c.tenant == seen.c.tenant).scalar_subquery()
+        select(extreme(daily_charges.c.billing_date)).where(daily_charges.c.tenant == seen.c.tenant).scalar_subquery()
         for extreme in (func.min, func.max)
     )
     found = connection.execute(select(first, last).select_from(seen)).all()
@@ -75,16 +51,17 @@ def _seen(principal: Principal, tenant: str | None) -> Select[Any]:
 
 
 def _key(row: SpendRow) -> Iterable[Any]:
-    return (getattr(row, column.name) for column in _KEY)
+    return (getattr(row, name) for name in _KEY)
 
 
-def _row(row: Any) -> SpendRow:
-    # PostgreSQL's sums of BIGINT are NUMERIC.
+def _row(row: RowMapping) -> SpendRow:
+    coverable = row["coverable_seconds"]
     return SpendRow(
-        **{column.name: row[column] for column in _KEY},
-        charges=int(row["charges"]),
-        granted_seconds=int(row["granted_seconds"]),
-        covered_seconds=None if row["covered_seconds"] is None else int(row["covered_seconds"]),
-        coverable_seconds=int(row["coverable"]),
-        amount_nano=int(row["wholes"]) * NANO + int(row["nanos"]),
+        **{name: row[name] for name in _KEY if name != "rate_id"},
+        rate_id=row["rate_id"] or None,
+        charges=row["charges"],
+        granted_seconds=row["granted_seconds"],
+        covered_seconds=row["covered_seconds"] if coverable else None,
+        coverable_seconds=coverable,
+        amount_nano=row["amount_wholes"] * NANO + row["amount_nanos"],
     )

@@ -1,16 +1,19 @@
 """What is known of a device in each second: sampled, lost, or why there is no sample."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-
-import polars as pl
 
 from domain.clock import MICROSECONDS
 from domain.inventory import CONTACT_SECONDS
 from domain.period import Period
-from domain.series import GPU_UP
 
-_DEVICE = ("gpu_uuid", "mig_uuid")
+Device = tuple[str, str]
+"""(gpu_uuid, mig_uuid or ''); both '' for the node itself."""
+Stretches = Sequence[tuple[int, int]]
+"""Half-open stretches of seconds, in any order; they may overlap."""
+
+_NODE: Device = ("", "")
 
 
 class Presence(IntEnum):
@@ -27,70 +30,61 @@ class Presence(IntEnum):
     """Neither a sample nor a heartbeat."""
 
 
-def lost_seconds(samples: pl.DataFrame, every_device: pl.DataFrame) -> pl.DataFrame:
-    """The seconds in which a device was said to be lost; a card takes its instances with it."""
-    said = samples.filter((pl.col("series") == GPU_UP.name) & (pl.col("value") == 0)).select(*_DEVICE, "second_s")
-    cards = said.filter(pl.col("mig_uuid") == "").drop("mig_uuid")
-    return pl.concat([said, every_device.join(cards, on="gpu_uuid")]).unique()
+# One byte again and again: an expression scans that faster than a loop, and than one that looks back.
+_RUN = re.compile(b"|".join(re.escape(bytes([value])) + b"+" for value in Presence))
 
 
-def node_presence(from_s: int, to_s: int, samples: pl.DataFrame, contacts: Iterable[Period]) -> pl.DataFrame:
-    """One row per second of [from_s, to_s): what is known of the node itself."""
-    seconds = pl.DataFrame({"second_s": pl.int_range(from_s, to_s, eager=True)})
-    heard = samples.select("second_s").unique()
-    return (
-        seconds.join(heard.with_columns(heard=True), on="second_s", how="left")
-        .join(_contact_seconds(heard, contacts, from_s, to_s).with_columns(contact=True), on="second_s", how="left")
-        .select(
-            "second_s",
-            pl.when("heard")
-            .then(Presence.SAMPLED)
-            .when("contact")
-            .then(Presence.COLLECTOR_DOWN)
-            .otherwise(Presence.HOST_UNREACHABLE)
-            .cast(pl.Int64)
-            .alias("node_value"),
-        )
-    )
+class Timeline:
+    """The value of a `Presence` for each second of [from_s, to_s)."""
+
+    def __init__(self, from_s: int, to_s: int, value: int = 0) -> None:
+        """All of it is `value` until something else is marked."""
+        self._from_s = from_s
+        self._values = bytearray([value]) * max(0, to_s - from_s)
+
+    def mark(self, stretches: Iterable[tuple[int, int]], value: int) -> None:
+        """Set the seconds of the stretches; what lies outside the timeline is left out."""
+        end = len(self._values)
+        for start_s, end_s in stretches:
+            first, last = max(0, start_s - self._from_s), min(end, end_s - self._from_s)
+            if first < last:
+                self._values[first:last] = bytes([value]) * (last - first)
+
+    def replaced(self, value: int, other: int) -> "Timeline":
+        """A copy with another number in the place of one."""
+        copy = Timeline(self._from_s, self._from_s)
+        copy._values = self._values.replace(bytes([value]), bytes([other]))
+        return copy
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """(start_s, end_s, value) of each stretch of equal numbers, in order."""
+        for found in _RUN.finditer(self._values):
+            yield self._from_s + found.start(), self._from_s + found.end(), found[0][0]
 
 
-def device_presence(
-    node: pl.DataFrame, every_device: pl.DataFrame, valid: pl.DataFrame, lost: pl.DataFrame
-) -> pl.DataFrame:
-    """One row per device and second, and per second for the node itself (gpu_uuid '')."""
-    device = (
-        every_device.join(node, how="cross")
-        .join(
-            valid.select(*_DEVICE, "second_s").unique().with_columns(valid=True), on=[*_DEVICE, "second_s"], how="left"
-        )
-        .join(lost.with_columns(lost=True), on=[*_DEVICE, "second_s"], how="left")
-        .with_columns(
-            pl.when("lost")
-            .then(Presence.LOST)
-            .when("valid")
-            .then(Presence.SAMPLED)
-            .when(pl.col("node_value") == Presence.SAMPLED)
-            .then(Presence.ABSENT)
-            .otherwise("node_value")
-            .cast(pl.Int64)
-            .alias("value")
-        )
-    )
-    of_node = node.select(pl.lit("").alias("gpu_uuid"), pl.lit("").alias("mig_uuid"), "second_s", value="node_value")
-    return pl.concat([device.select(of_node.columns), of_node]).select(
-        *_DEVICE, pl.lit("").alias("owner"), pl.lit("presence").alias("quantity"), "second_s", "value"
-    )
+def presence(
+    from_s: int,
+    to_s: int,
+    sampled: Mapping[Device, Stretches],
+    lost: Mapping[Device, Stretches],
+    contacts: Iterable[Period],
+) -> Iterator[tuple[Device, Timeline]]:
+    """What is known of every device of `sampled`, and of the node itself, second by second (`Presence`).
 
-
-def _contact_seconds(heard: pl.DataFrame, contacts: Iterable[Period], from_s: int, to_s: int) -> pl.DataFrame:
-    """The seconds within `CONTACT_SECONDS` after some sample or heartbeat."""
-    after_sample = heard.select(
-        pl.int_ranges(pl.col("second_s"), pl.col("second_s") + CONTACT_SECONDS).alias("second_s")
-    ).explode("second_s", empty_as_null=False)
-    ranges = [
-        pl.int_range(max(from_s, first), min(to_s, last + CONTACT_SECONDS), eager=True)
-        for first, last in ((each.start_us // MICROSECONDS, each.end_us // MICROSECONDS) for each in contacts)
-        if max(from_s, first) < min(to_s, last + CONTACT_SECONDS)
-    ]
-    after_heartbeat = pl.DataFrame({"second_s": pl.concat(ranges) if ranges else pl.Series(dtype=pl.Int64)})
-    return pl.concat([after_sample, after_heartbeat]).unique()
+    `sampled` says when there was a sample, whatever it told, and of the node also samples that are of no device;
+    `lost` when a device was said to be lost, `contacts` from which heartbeat to which the node kept reporting.
+    """
+    node = Timeline(from_s, to_s, Presence.HOST_UNREACHABLE)
+    heard = [stretch for stretches in sampled.values() for stretch in stretches]
+    # Within `CONTACT_SECONDS` after some sample or heartbeat; a stretch ends one second after its last sample.
+    node.mark(((start_s, end_s + CONTACT_SECONDS - 1) for start_s, end_s in heard), Presence.COLLECTOR_DOWN)
+    beats = ((each.start_us // MICROSECONDS, each.end_us // MICROSECONDS) for each in contacts)
+    node.mark(((first_s, last_s + CONTACT_SECONDS) for first_s, last_s in beats), Presence.COLLECTOR_DOWN)
+    node.mark(heard, Presence.SAMPLED)
+    yield _NODE, node
+    for device, stretches in sampled.items():
+        if device[0]:
+            timeline = node.replaced(Presence.SAMPLED, Presence.ABSENT)
+            timeline.mark(stretches, Presence.SAMPLED)
+            timeline.mark(lost.get(device, ()), Presence.LOST)
+            yield device, timeline

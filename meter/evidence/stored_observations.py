@@ -3,6 +3,7 @@
 import polars as pl
 
 from domain.clock import MICROSECONDS, Clock
+from domain.errors import UnavailableError
 from domain.series import (
     COLLECTOR_CLOCK_SKEW,
     COLLECTOR_COMPLETE_UNTIL,
@@ -40,10 +41,21 @@ class StoredObservations:
         self._clock = clock
 
     def samples(self, node: str, start_s: int, end_s: int) -> pl.DataFrame:
-        """Every sample of the node's cards at seconds in [start_s, end_s)."""
+        """Every sample of the node's cards at seconds in [start_s, end_s).
+
+        Reconciled with the server's own count: raises UnavailableError where it sent less than it has.
+        """
         self._check()
         selector = Selector(_SERIES, {"node": node})
-        return self._reader.export(selector, start_s, end_s).frame.select(list(SAMPLE_COLUMNS))
+        # Before the samples are read: what comes meanwhile makes them more, never less.
+        counted = self._reader.count(selector, start_s, end_s)
+        export = self._reader.export(selector, start_s, end_s)
+        if export.samples < counted:
+            raise UnavailableError(
+                f"cannot read the samples of {node!r} whole: VictoriaMetrics counts {counted} and sent "
+                f"{export.samples}; see its log, then run again"
+            )
+        return export.frame.select(list(SAMPLE_COLUMNS))
 
     def complete_until_s(self, node: str) -> int | None:
         """The latest mark of the node that was pushed at least `VISIBLE_S` ago, within the lookback.

@@ -213,11 +213,17 @@ class _Reader:
                 )
 
     def _check_overuse(self, rates: tuple[Rate, ...]) -> None:
-        overuse = any(rate.dimension == "vram_overuse" for rate in rates)
-        if overuse and any(rate.basis in (VramBasis.MAX, VramBasis.USED) for rate in rates):
+        priced = {rate.dimension for rate in rates}
+        by_use = any(rate.basis in (VramBasis.MAX, VramBasis.USED) for rate in rates)
+        for dimension in sorted(priced & {"vram_overuse", "vram_burst"}):
+            if by_use:
+                self._problems.append(
+                    f"rates: cannot price {dimension} beside vram with basis max or used, which hold it already; use "
+                    "basis granted"
+                )
+        if {"vram_overuse", "vram_burst"} <= priced:
             self._problems.append(
-                "rates: cannot price vram_overuse beside vram with basis max or used, which hold it already; use basis "
-                "granted"
+                "rates: cannot price vram_overuse beside vram_burst, which holds it already; keep one of them"
             )
 
     def _keys(self, place: str, content: Mapping[Any, Any], known: set[str], needed: Collection[str] = ()) -> None:

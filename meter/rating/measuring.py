@@ -1,12 +1,14 @@
 """Seconds and bytes of stretches of grants: intervals joined with the runs of evidence, in whole numbers."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import polars as pl
 
 from domain.grants import Grant, GrantKind
+from domain.owners import divide_owner, owners_of
 from domain.prices import GapRules
-from domain.samples import allocation_owner
 from meter.evidence.evidence import Evidence
 from meter.evidence.presence import Presence
 from meter.rating.gaps import GapClass, classify
@@ -61,12 +63,17 @@ def measure(evidence: Evidence, stretches: list[Stretch]) -> list[Sums]:
     """The sums of each stretch, in the same order.
 
     What a tenant used of a whole card or MIG instance is what the device used; of a share, or of an instance that
-    the record does not name, what the node proved to be its own. A grant without a device is on record for all its
-    seconds.
+    the record does not name, what the node proved to be of its owners, all of them together. Grants that name one owner
+    divide it (domain/owners.py), so the stretches must be of every grant on the device. A grant without a device is on
+    record for all its seconds.
     """
     found = [Sums(on_record=each.seconds if each.grant.is_record_only else 0) for each in stretches]
     rules = {each: number for number, each in enumerate(dict.fromkeys(s.rules for s in stretches))}
-    frame = _frame(stretches, rules)
+    grants = {
+        each: number
+        for number, each in enumerate(dict.fromkeys(s.grant for s in stretches if not s.grant.is_record_only))
+    }
+    frame = _frame(stretches, rules, grants)
     if frame.is_empty():
         return found
     presence = _presence_of(evidence, frame)
@@ -76,12 +83,12 @@ def measure(evidence: Evidence, stretches: list[Stretch]) -> list[Sums]:
     by_gap = _overlaps(frame, gaps, [*_DEVICE, "rules"]).group_by("stretch", "gap").agg(pl.col("overlap").sum())
     for row in by_gap.iter_rows(named=True):
         found[row["stretch"]].add(Sums.of_gap(GapClass(row["gap"]), row["overlap"]))
-    for number, sums in _use(evidence, frame).items():
+    for number, sums in _use(evidence, frame, _claims(grants)).items():
         found[number].add(sums)
     return found
 
 
-def _use(evidence: Evidence, frame: pl.DataFrame) -> dict[int, Sums]:
+def _use(evidence: Evidence, frame: pl.DataFrame, claims: pl.DataFrame) -> dict[int, Sums]:
     """Covered seconds and bytes used, by stretch. A share is covered where the device's owners were told apart."""
     used = _with_end(evidence.quantity("vram_used"))
     covering = pl.concat(
@@ -95,30 +102,85 @@ def _use(evidence: Evidence, frame: pl.DataFrame) -> dict[int, Sums]:
     for row in covered.iter_rows(named=True):
         sums[row["stretch"]] = Sums(covered=row["overlap"])
     overuse = (pl.col("value") - pl.col("vram_bytes")).clip(lower_bound=0)
+    # A value may be near 2^51, so that an hour of it is near what 64 bits hold, beyond which polars wraps in silence.
+    seconds = pl.col("overlap").cast(pl.Int128)
     by_use = (
-        _overlaps(frame, used, [*_DEVICE, "owner"])
+        _overlaps(frame, _used_by_grants(claims, used), ["grant"])
         .group_by("stretch")
-        .agg(
-            (pl.col("value") * pl.col("overlap")).sum().alias("used"),
-            (overuse * pl.col("overlap")).sum().alias("overuse"),
-        )
+        .agg((pl.col("value") * seconds).sum().alias("used"), (overuse * seconds).sum().alias("overuse"))
     )
     for row in by_use.iter_rows(named=True):
         sums.setdefault(row["stretch"], Sums()).add(Sums(used=row["used"], overuse=row["overuse"]))
     return sums
 
 
+def _used_by_grants(claims: pl.DataFrame, used: pl.DataFrame) -> pl.DataFrame:
+    """Runs of what each grant used, its owners together: columns grant, start_s, end_s, value; none is of 0."""
+    # The parts of one owner sum to its value, since each begins where the one before ends. The products need 128 bits,
+    # as the columns of a claim have.
+    value, whole = pl.col("value"), pl.col("whole")
+    part = value * pl.col("upto") // whole - value * pl.col("before") // whole
+    parts = _overlaps(claims, used, [*_DEVICE, "owner"]).select(
+        "grant",
+        first_s=pl.max_horizontal("from_s", "start_s"),
+        last_s=pl.min_horizontal("to_s", "end_s"),
+        part=part.cast(pl.Int64),
+    )
+    steps = pl.concat(
+        [
+            parts.select("grant", start_s="first_s", step="part"),
+            parts.select("grant", start_s="last_s", step=-pl.col("part")),
+        ]
+    )
+    # The steps of each grant sum to 0, so the sum over them all begins anew with every grant. Between steps of the same
+    # second nothing lies: such a run has no seconds.
+    ordered = steps.sort("grant", "start_s")
+    return ordered.select("grant", "start_s", end_s=pl.col("start_s").shift(-1), value=pl.col("step").cum_sum()).filter(
+        pl.col("value") > 0
+    )
+
+
 def _with_end(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.with_columns(end_s=pl.col("start_s") + pl.col("seconds"))
 
 
-def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame:
+def _claims(grants: Mapping[Grant, int]) -> pl.DataFrame:
+    """Whose use is a grant's, and which part of it, as `OwnerPart` says; of a whole device all of what the device used.
+
+    Columns grant, gpu_uuid, mig_uuid, owner, from_s, to_s, before, upto, whole.
+    """
+    rows: list[tuple[object, ...]] = []
+    sharing: dict[tuple[str, str, str], list[Grant]] = defaultdict(list)
+    for grant in sorted(grants, key=lambda each: (each.allocation, each.ordinal)):
+        device = (grant.gpu_uuid or "", grant.mig_uuid or "")
+        if _is_part(grant):
+            for owner in owners_of(grant):
+                sharing[(*device, owner)].append(grant)
+        else:
+            rows += [(grants[grant], *device, "", *part) for _, *part in divide_owner([grant])]
+    for owner_on_device, several in sharing.items():
+        rows += [(grants[grant], *owner_on_device, *part) for grant, *part in divide_owner(several)]
+    schema = {
+        "grant": pl.Int64,
+        "gpu_uuid": pl.String,
+        "mig_uuid": pl.String,
+        "owner": pl.String,
+        "from_s": pl.Int64,
+        "to_s": pl.Int64,
+        "before": pl.Int128,
+        "upto": pl.Int128,
+        "whole": pl.Int128,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _frame(stretches: list[Stretch], rules: Mapping[GapRules, int], grants: Mapping[Grant, int]) -> pl.DataFrame:
     rows = [
         (
             number,
+            grants[stretch.grant],
             stretch.grant.gpu_uuid,
             stretch.grant.mig_uuid or "",
-            allocation_owner(stretch.grant.allocation) if _is_part(stretch.grant) else "",
             _is_part(stretch.grant),
             rules[stretch.rules],
             stretch.grant.vram_bytes,
@@ -130,9 +192,9 @@ def _frame(stretches: list[Stretch], rules: dict[GapRules, int]) -> pl.DataFrame
     ]
     schema = {
         "stretch": pl.Int64,
+        "grant": pl.Int64,
         "gpu_uuid": pl.String,
         "mig_uuid": pl.String,
-        "owner": pl.String,
         "is_part": pl.Boolean,
         "rules": pl.Int64,
         "vram_bytes": pl.Int64,

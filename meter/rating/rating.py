@@ -47,10 +47,7 @@ def rate(
     not rated. Every tenant of a grant must be in `tenants`, every book of a tenant in `books`.
     """
     segments = [
-        segment
-        for grant in grants
-        for segment in _segments(grant, evidence.period, tenants[grant.tenant], books)
-        if segment.stretch.seconds
+        segment for grant in grants for segment in segments_of(grant, evidence.period, tenants[grant.tenant], books)
     ]
     by_key: dict[tuple[str, int, str, str | None, str], tuple[Segment, Sums]] = {}
     for segment, sums in zip(segments, measure(evidence, [each.stretch for each in segments]), strict=True):
@@ -62,7 +59,8 @@ def rate(
     return sorted(charges, key=lambda c: (c.allocation, c.ordinal, c.dimension, c.billing_date, c.rate_id or ""))
 
 
-def _segments(grant: Grant, window: Period, tenant: Tenant, books: Mapping[str, PriceBook]) -> Iterator[Segment]:
+def segments_of(grant: Grant, window: Period, tenant: Tenant, books: Mapping[str, PriceBook]) -> Iterator[Segment]:
+    """The grant inside the window, cut where its rate or its billing date changes, of each dimension; none is empty."""
     held = grant.period.intersect(window)
     if held is None:
         return
@@ -79,7 +77,8 @@ def _segments(grant: Grant, window: Period, tenant: Tenant, books: Mapping[str, 
                     held_s = Stretch(
                         grant, book.gaps if book else GapRules(), piece.first_second, ceil_second(piece.end_us)
                     )
-                    yield Segment(grant, dimension, rate_, billing_date, tenant.currency, held_s)
+                    if held_s.seconds:
+                        yield Segment(grant, dimension, rate_, billing_date, tenant.currency, held_s)
 
 
 def _dimensions(book: PriceBook | None) -> list[str]:
@@ -90,7 +89,7 @@ def _dimensions(book: PriceBook | None) -> list[str]:
 
 def _charge(evidence: Evidence, segment: Segment, sums: Sums) -> Charge:
     grant = segment.grant
-    quantity, whole = _quantity(segment, sums)
+    quantity, whole = quantity_of(segment, sums)
     covered = sums.measured if segment.dimension == "gpu" else sums.covered
     return Charge(
         node=evidence.node,
@@ -116,13 +115,15 @@ def _charge(evidence: Evidence, segment: Segment, sums: Sums) -> Charge:
     )
 
 
-def _quantity(segment: Segment, sums: Sums) -> tuple[int, int]:
+def quantity_of(segment: Segment, sums: Sums) -> tuple[int, int]:
     """What is billed, and how much of it makes one GPU-second (1 for bytes)."""
     grant = segment.grant
     if segment.dimension == "gpu":
         return grant.compute_units * sums.billed, grant.compute_units_total
     if segment.dimension == "vram_overuse":
         return sums.overuse, 1
+    if segment.dimension == "vram_burst":
+        return sums.used, 1
     basis = segment.rate.basis if segment.rate else VramBasis.MAX
     if basis is VramBasis.USED:
         return sums.used, 1

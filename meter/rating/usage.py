@@ -65,7 +65,7 @@ def usage(
     """Usage of the grants inside the period, one row per group, in order of the groups.
 
     `evidence_of` gives a node's evidence of a UTC hour; it is asked only for hours in which a device of the node
-    was granted.
+    was granted. `grants` must be all on these devices, of whatever tenant: those that name one owner divide its use.
     """
     totals: dict[tuple[str | None, ...], _Total] = {}
     for grant in grants:

@@ -29,6 +29,7 @@ from store.database import Database, now_us, serialize
 from store.tables.access import tenant_books
 from store.tables.billing import charges, rates, windows
 from store.tables.capacity import device_periods, device_states, grants, holds, mig_periods
+from store.tables.closing import hour_digests
 
 # A change is stamped before its transaction commits; one that took longer than this would be missed.
 _COMMIT_US = 600 * MICROSECONDS
@@ -54,7 +55,9 @@ def find_windows(database: Database, principal: Principal) -> None:
         known = _known(connection, touched)
         again = {place for place, changed_us in touched.items() if _is_late(known.get(place), changed_us, at_us)}
         again |= _repriced(connection, since_us, at_us)
-    found = [place for place in touched if place not in known]
+        closed = set(connection.execute(select(hour_digests.c.start_us)).scalars())
+    # Closed is closed: what comes to light of such an hour later is for a correction.
+    found = [place for place in touched if place not in known and place[1] not in closed]
     if not found and not again:
         return
     with database.write() as connection:
@@ -80,11 +83,11 @@ def due_windows(connection: Connection, principal: Principal) -> list[Place]:
 
 
 def least_recent_windows(connection: Connection, principal: Principal, limit: int) -> list[Place]:
-    """Settled windows that are not due, those rated longest ago first."""
+    """Settled and closed windows that are not due, those looked at longest ago first."""
     principal.require(Role.OPERATOR, Role.BILLING)
     query = (
         select(windows.c.node, windows.c.start_us)
-        .where(windows.c.state == "settled", windows.c.rated_us.is_not(None))
+        .where(windows.c.state != "open", windows.c.rated_us.is_not(None))
         .order_by(windows.c.rated_us, windows.c.start_us, windows.c.node)
         .limit(limit)
     )

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, and_, delete, insert, select, update
 
-from domain.errors import ConflictError
-from domain.period import Period, format_instant
+from domain.errors import ConflictError, NotFoundError
+from domain.period import HOUR_US, Period, format_instant
 from meter.rating.charges import Charge
+from meter.windows.daily_store import move_days
 from store.access import Principal, Role
-from store.database import serialize
+from store.database import now_us, serialize
 from store.tables.billing import charges, evidence, windows
 from store.tables.capacity import nodes
 
@@ -39,11 +40,19 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class FrozenEvidence:
-    """Where a revision of a window's evidence lies; `digest` is of its content."""
+    """A revision of a window's evidence: where it lies, and the digest of its content.
 
+    It was made of `samples` readings; `quarantined_samples` more no card can have made. `skew_us` is how far the node's
+    clock was off at most; None: not measured.
+    """
+
+    revision: int
     path: str
     digest: str
     size_bytes: int
+    samples: int
+    quarantined_samples: int
+    skew_us: int | None
 
 
 def load_window(connection: Connection, principal: Principal, node: str, start_us: int) -> Window | None:
@@ -79,16 +88,29 @@ def newest_rated(connection: Connection, principal: Principal, node: str) -> Win
 
 
 def load_frozen(connection: Connection, principal: Principal, window: Window) -> FrozenEvidence | None:
-    """The evidence of the window's revision; None where it has not settled."""
+    """The newest evidence of the window, of its revision or of a correction after its close; None: not settled."""
+    revisions = load_revisions(connection, principal, window)
+    return revisions[-1] if revisions else None
+
+
+def load_revisions(connection: Connection, principal: Principal, window: Window) -> list[FrozenEvidence]:
+    """All evidence of the window, the oldest first."""
     principal.require(Role.OPERATOR, Role.BILLING)
-    row = connection.execute(
-        select(evidence).where(
-            evidence.c.node == window.node,
-            evidence.c.start_us == window.start_us,
-            evidence.c.revision == window.revision,
-        )
-    ).one_or_none()
-    return FrozenEvidence(row.path, row.digest, row.size_bytes) if row else None
+    its = (evidence.c.node == window.node) & (evidence.c.start_us == window.start_us)
+    rows = connection.execute(select(evidence).where(its).order_by(evidence.c.revision))
+    return [
+        FrozenEvidence(**{name: getattr(row, name) for name in FrozenEvidence.__dataclass_fields__}) for row in rows
+    ]
+
+
+def save_closed(connection: Connection, principal: Principal, node: str, start_us: int, frozen: FrozenEvidence) -> None:
+    """Name the newer evidence of a closed window; one that the hour was closed without is made, with nothing in it."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    serialize(connection, f"window {node} {start_us}")
+    if load_window(connection, principal, node, start_us) is None:
+        made = Window(node, start_us, "closed", start_us + HOUR_US, 0, frozen.digest, 0, 0, 0, now_us(connection))
+        connection.execute(insert(windows).values(**asdict(made), found_us=0))
+    _save_frozen(connection, node, start_us, frozen)
 
 
 def save_window(
@@ -116,18 +138,15 @@ def save_window(
         )
     else:
         connection.execute(update(windows).where(place).values(**asdict(window)))
-    if frozen is not None and load_frozen(connection, principal, window) is None:
-        connection.execute(
-            insert(evidence).values(
-                node=window.node, start_us=window.start_us, revision=window.revision, **asdict(frozen)
-            )
-        )
-    connection.execute(
-        delete(charges).where(charges.c.node == window.node, charges.c.window_start_us == window.start_us)
-    )
-    rows = [{"charge_id": each.charge_id, **asdict(each)} for each in its_charges]
-    if rows:
-        connection.execute(insert(charges), rows)
+    if frozen is not None:
+        _save_frozen(connection, window.node, window.start_us, frozen)
+    held = (charges.c.node == window.node) & (charges.c.window_start_us == window.start_us)
+    gone = [_charge(row) for row in connection.execute(select(charges).where(held)).mappings()]
+    connection.execute(delete(charges).where(held))
+    charged = list(its_charges)
+    if charged:
+        connection.execute(insert(charges), [{"charge_id": each.charge_id, **asdict(each)} for each in charged])
+    move_days(connection, principal, gone=gone, charged=charged)
 
 
 def load_charges(
@@ -138,6 +157,7 @@ def load_charges(
     first_date: str | None = None,
     last_date: str | None = None,
     windows_in: Period | None = None,
+    node: str | None = None,
 ) -> list[Charge]:
     """Charges the principal may see, by billing date and natural key; dates are YYYY-MM-DD, both included."""
     query = select(charges).where(principal.sees(charges.c.tenant))
@@ -151,6 +171,8 @@ def load_charges(
         query = query.where(
             charges.c.window_start_us >= windows_in.start_us, charges.c.window_start_us < windows_in.end_us
         )
+    if node is not None:
+        query = query.where(charges.c.node == node)
     query = query.order_by(
         charges.c.billing_date,
         charges.c.window_start_us,
@@ -161,6 +183,24 @@ def load_charges(
         charges.c.charge_id,
     )
     return [_charge(row) for row in connection.execute(query).mappings()]
+
+
+def find_charge(connection: Connection, principal: Principal, charge_id: str) -> Charge:
+    """The charge of that name; NotFoundError where there is none that the principal may see."""
+    query = select(charges).where(charges.c.charge_id == charge_id, principal.sees(charges.c.tenant))
+    row = connection.execute(query).mappings().one_or_none()
+    if row is None:
+        raise NotFoundError(
+            f"cannot find the charge {charge_id!r}: there is none of that name; list them with `gputab meter charges`"
+        )
+    return _charge(row)
+
+
+def charge_ids(connection: Connection, principal: Principal, window: Window) -> list[str]:
+    """The names of the window's charges as they are written down, in order."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    held = (charges.c.node == window.node) & (charges.c.window_start_us == window.start_us)
+    return list(connection.execute(select(charges.c.charge_id).where(held).order_by(charges.c.charge_id)).scalars())
 
 
 def rated_nodes(connection: Connection, principal: Principal) -> list[str]:
@@ -183,6 +223,14 @@ def read_window(row: RowMapping) -> Window:
 def _follows(window: Window, revision: int, digest: str | None) -> bool:
     """Whether the window may come after that revision: it is a later one, or stands on the same evidence."""
     return window.revision > revision or (window.revision == revision and digest in (None, window.evidence_digest))
+
+
+def _save_frozen(connection: Connection, node: str, start_us: int, frozen: FrozenEvidence) -> None:
+    """Name the file of a new revision; a revision that is there already stays."""
+    key = {"node": node, "start_us": start_us, "revision": frozen.revision}
+    place = and_(*(evidence.c[name] == value for name, value in key.items()))
+    if connection.execute(select(evidence.c.revision).where(place)).one_or_none() is None:
+        connection.execute(insert(evidence).values(node=node, start_us=start_us, **asdict(frozen)))
 
 
 def _charge(row: Any) -> Charge:

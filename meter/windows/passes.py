@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator
 from domain.clock import Clock
 from domain.errors import EvidenceError, GputabError, UnavailableError
 from domain.period import HOUR_US, Period
-from domain.samples import SampleSink
+from domain.samples import SampleRun, SampleSink
 from meter.windows.backlog_store import Place, due_windows, find_windows, least_recent_windows, windows_of
+from meter.windows.corrections_store import count_corrections
+from meter.windows.late_store import late_seconds
+from meter.windows.leases_store import LEASE_S
 from meter.windows.ledger_store import newest_rated
 from meter.windows.own_series import NodeProgress, own_series
-from meter.windows.windows import WindowRater, WindowResult
+from meter.windows.unclosed_store import load_unclosed
+from meter.windows.windows import Outcome, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 
@@ -25,21 +29,31 @@ Report = Callable[[str], None]
 
 
 def rate_period(
-    database: Database, principal: Principal, rater: WindowRater, period: Period, now_us: int, report: Report
+    database: Database, principal: Principal, rater: WindowRater, period: Period, clock: Clock, report: Report
 ) -> Iterator[WindowResult]:
     """One pass over every window that the period touches, each one whole, by hour and node.
 
-    However the time is cut into periods, a window comes out the same. One that fails is reported and left. Raises
+    However the time is cut into periods, a window comes out the same. One that fails is reported and left; one that
+    another meter is at work on comes last, and is waited for as long as a meter that was killed could hold it. Raises
     UnavailableError where the store is down, which it is for every window.
     """
+    now_us = clock.now_us()
     find_windows(database, principal)
     begun = Period(period.start_us, max(period.start_us, min(period.end_us, now_us)))
     with database.read() as connection:
         places = windows_of(connection, principal, begun)
-    for place in places:
-        result = _rate(rater, place, now_us, report)
-        if result is not None:
-            yield result
+    patience_s = clock.monotonic_s() + LEASE_S + _NAP_S
+    while places:
+        busy: list[Place] = []
+        for place in places:
+            result = _rate(rater, place, now_us, report)
+            if result is not None and result.outcome is Outcome.BUSY and clock.monotonic_s() < patience_s:
+                busy.append(place)
+            elif result is not None:
+                yield result
+        if busy:
+            clock.sleep_s(_NAP_S)
+        places = busy
 
 
 def _rate(rater: WindowRater, place: Place, now_us: int, report: Report) -> WindowResult | None:
@@ -80,7 +94,7 @@ class Follower:
             next_s = self._clock.monotonic_s() + every_s
             try:
                 results = self.one_pass(every_s, is_stopped)
-                self._sink.send(own_series(self._progress(results), results, self._clock.now_us()))
+                self._sink.send(self._own_series(results))
                 self._look_again(every_s * _LOOK_AGAIN_SHARE, next_s, is_stopped)
             except GputabError as error:
                 self._report(str(error))
@@ -116,7 +130,10 @@ class Follower:
         return results
 
     def _look_again(self, for_s: float, until_s: float, is_stopped: Callable[[], bool]) -> None:
-        """Rate settled windows once more, those rated longest ago first: where nothing came late nothing changes."""
+        """Rate settled windows once more, those looked at longest ago first: where nothing came late nothing changes.
+
+        Of closed ones only what came late is counted.
+        """
         until_s = min(until_s, self._clock.monotonic_s() + for_s)
         with self._database.read() as connection:
             places = least_recent_windows(connection, self._principal, _LOOK_AGAIN_MOST)
@@ -125,13 +142,22 @@ class Follower:
                 break
             _rate(self._rater, place, self._clock.now_us(), self._report)
 
-    def _progress(self, results: list[WindowResult]) -> list[NodeProgress]:
-        """How far every node is that was rated or has something due."""
+    def _own_series(self, results: list[WindowResult]) -> list[SampleRun]:
+        """What is to be said of every node that was rated, or has something due, late, or in the way of a close."""
         with self._database.read() as connection:
-            due = due_windows(connection, self._principal)
-            oldest_us = dict(reversed(due))
-            nodes = sorted({result.node for result in results} | set(oldest_us))
-            return [
-                NodeProgress(node, newest_rated(connection, self._principal, node), oldest_us.get(node))
-                for node in nodes
+            oldest_us = dict(reversed(due_windows(connection, self._principal)))
+            late = late_seconds(connection, self._principal)
+            unclosed = load_unclosed(connection, self._principal)
+            blocked = {node for node, each in unclosed.items() if each.is_blocked}
+            progress = [
+                NodeProgress(
+                    node,
+                    newest_rated(connection, self._principal, node),
+                    oldest_us.get(node),
+                    unclosed.get(node),
+                    late.get(node, 0),
+                )
+                for node in sorted({result.node for result in results} | set(oldest_us) | set(late) | blocked)
             ]
+            corrections = count_corrections(connection, self._principal)
+        return own_series(progress, results, corrections, self._clock.now_us())

@@ -10,7 +10,7 @@ from domain.grants import Grant
 from domain.period import Period
 from domain.prices import PriceBook
 from domain.tenants import Tenant
-from meter.conservation import Fleet
+from meter.conservation.fleet import Fleet
 from meter.evidence.evidence import CONTEXT_S
 from meter.prices.price_store import load_books
 from meter.windows import ledger_store

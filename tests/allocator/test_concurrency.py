@@ -214,7 +214,7 @@ def answers(url: str) -> bool:
 
 @contextmanager
 def beating(service: "Service", *nodes: str) -> Iterator[None]:
-    """The nodes heard from each second: of one that fell silent, as while processes start slowly, nothing is granted."""
+    """The nodes heard from each second: where one fell silent, as while processes start, nothing is granted."""
     over = threading.Event()
 
     def beat() -> None:

@@ -24,6 +24,7 @@ from domain.series import (
 )
 from meter.windows.ledger_store import Window
 from meter.windows.own_series import NodeProgress, own_series
+from meter.windows.unclosed_store import Unclosed
 from tests.collector.reading_runs import reading_runs
 
 FLEET = demo_fleet(7)
@@ -202,10 +203,12 @@ def _metered(scene: Scene) -> Iterator[SampleRun]:
                 node,
                 Window(node, hour_us, "open", now_us - 4_500_000, 1, None, 0, 0, 0, now_us),
                 hour_us,
+                Unclosed(0, 0, 0, 0),
+                0,
             )
             for node in scene.fleet.nodes
         ]
-        yield from own_series(progress, [], now_us)
+        yield from own_series(progress, [], 0, now_us)
         for tenant, rate in (("atelier", 4.4), ("northlab", 1.1), ("vision-7", 9.75)):
             yield one_sample(METER_SPEND_RATE, {"tenant": tenant, "currency": "CNY"}, second_s, rate)
 

@@ -61,7 +61,7 @@ def test_any_cut_of_the_period_gives_the_same_rows(gputab: Gputab, ledger: str, 
     gputab("meter", "run", *PERIOD)
     whole = _bill_rows(ledger)
     with closing(Database(ledger)) as database, database.write() as connection:
-        for table in ("charges", "evidence", "windows"):
+        for table in ("charges", "daily_charges", "evidence", "windows"):
             connection.execute(text(f"DELETE FROM {table}"))
     cuts = ["2026-03-31T15:00:00Z", "2026-03-31T15:45:00Z", "2026-03-31T16:00:01Z", "2026-03-31T17:00:00Z"]
     for start, end in pairwise(cuts):
@@ -103,6 +103,9 @@ def test_status_says_how_far_each_node_is(gputab: Gputab, ledger: str, record: R
         "unpriced_seconds": 0,
         "residual_compute": 0,
         "residual_vram": 0,
+        "late_seconds": 0,
+        "skewed": 0,
+        "waits_for": None,
     }
 
 
@@ -125,6 +128,8 @@ def test_a_store_that_is_down_is_exit_code_1_and_one_line(
     (row,) = gputab("meter", "status", "--format", "json").data["rows"]
     assert (row["node"], row["rated_until"], row["lag_seconds"]) == ("n1", None, None)
     assert (row["oldest_open"], row["open"], row["settled"]) == ("2026-03-31T15:00:00Z", 2, 0)
+    assert row["waits_for"].startswith("the sample store: cannot ")
+    assert url in row["waits_for"]
 
 
 @pytest.mark.usefixtures("ledger")

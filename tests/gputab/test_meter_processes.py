@@ -1,8 +1,10 @@
 """Two `meter run` at once leave what one alone would have left, to the byte."""
 
 import os
+import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +25,7 @@ Record = Callable[..., None]
 US = 1_000_000
 HOUR_S = 3_600
 HOURS = 6
+Begin = Callable[[str, str], "subprocess.Popen[str]"]
 
 
 def _left(url: str, evidence: Path) -> dict[str, Any]:
@@ -66,21 +69,28 @@ def period(
     return start, end
 
 
-def test_two_at_once_leave_the_bytes_of_one(
-    databases: Databases, place: Path, ledger: str, period: tuple[str, str]
-) -> None:
-    def begin(url: str, evidence: str) -> "subprocess.Popen[str]":
+@pytest.fixture
+def begin(place: Path, period: tuple[str, str]) -> Begin:
+    """Begins to rate the six hours, with its evidence in a folder of that name."""
+
+    def begun(url: str, evidence: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "gputab", "meter", "run", "--from", period[0], "--to", period[1]]
         settings = {"GPUTAB_DATABASE_URL": url, "GPUTAB_EVIDENCE_DIR": str(place / evidence)}
         return subprocess.Popen(
             command, env={**os.environ, **settings}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def finish(process: "subprocess.Popen[str]") -> str:
-        out, errors = process.communicate(timeout=120)
-        assert (process.returncode, errors) == (0, "")
-        return out
+    return begun
 
+
+def finish(process: "subprocess.Popen[str]") -> str:
+    """What it printed."""
+    out, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (0, "")
+    return out
+
+
+def test_two_at_once_leave_the_bytes_of_one(databases: Databases, place: Path, ledger: str, begin: Begin) -> None:
     with databases.copy(ledger) as alone:
         said = finish(begin(alone, "alone"))
         left = _left(alone, place / "alone")
@@ -89,3 +99,30 @@ def test_two_at_once_leave_the_bytes_of_one(
     both = [begin(ledger, "both") for _ in range(2)]
     assert [finish(process) for process in both] == [said, said]
     assert _left(ledger, place / "both") == left
+
+
+def test_a_kill_at_any_moment_leaves_the_bytes_of_a_run_that_nobody_killed(
+    databases: Databases, place: Path, ledger: str, begin: Begin, *, is_soak: bool
+) -> None:
+    """Between any two windows, or amid one: the next run waits for the lease of the killed one, and ends the work."""
+    with databases.copy(ledger) as alone:
+        began_s = time.monotonic()
+        finish(begin(alone, "alone"))
+        took_s = time.monotonic() - began_s
+        left = _left(alone, place / "alone")
+    killed = 0
+    for number in range(12 if is_soak else 1):
+        with databases.copy(ledger) as url:
+            process = begin(url, f"killed-{number}")
+            try:
+                process.communicate(timeout=random.uniform(0.3, 1) * took_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                killed += 1
+            finish(begin(url, f"killed-{number}"))
+            found = _left(url, place / f"killed-{number}")
+            # What was half written when it was killed is under no name of evidence.
+            found = {name: rows for name, rows in found.items() if not name.endswith(".partial")}
+            assert found == left
+    assert killed

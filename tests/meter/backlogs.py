@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from domain.clock import FrozenClock
 from domain.period import Period
 from meter.evidence.observations import Observations
 from meter.windows.backlog_store import due_windows, find_windows, windows_of
@@ -51,7 +52,7 @@ class Backlog:
         """Look for windows and rate them all."""
         now_us = self.at(now)
         rater = self.make_rater(observations or self.observations)
-        list(rate_period(self.ledger, self.operator, rater, Period(0, now_us), now_us, pytest.fail))
+        list(rate_period(self.ledger, self.operator, rater, Period(0, now_us), FrozenClock(now_us), pytest.fail))
 
     def granted_seconds(self) -> dict[tuple[int, str], int]:
         """What is billed, by (hours after the hour, allocation)."""

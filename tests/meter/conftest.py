@@ -18,7 +18,8 @@ from meter.evidence.evidence import CONTEXT_S, Evidence
 from meter.evidence.observations import Observations, RecordedObservations
 from meter.rating.charges import Charge
 from meter.rating.rating import rate
-from meter.windows.windows import SettleRules, WindowRater, WindowResult
+from meter.windows.observing import Observer, SettleRules
+from meter.windows.windows import WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database
 from tests.meter import facts
@@ -30,6 +31,7 @@ from tests.meter.fixture_types import (
     Everything,
     MakeBook,
     MakeGrant,
+    MakeObserver,
     MakeRate,
     MakeRater,
     MakeSamples,
@@ -193,12 +195,23 @@ def recorded(make_samples: MakeSamples) -> Recorded:
 
 
 @pytest.fixture
-def make_rater(ledger: Database, operator: Principal, tmp_path: Path) -> MakeRater:
-    """Raters over the ledger, with their evidence in `tmp_path / "evidence"`."""
+def make_observer(ledger: Database, operator: Principal, tmp_path: Path) -> MakeObserver:
+    """What reads windows of the ledger, with their evidence in `tmp_path / "evidence"`."""
+
+    def make(observations: Observations, database: Database = ledger, *, accepts_skew: bool = False) -> Observer:
+        rules = SettleRules(grace_us=30 * MICROSECONDS, deadline_us=72 * HOUR_US, accepts_skew=accepts_skew)
+        return Observer(database, operator, observations, tmp_path / "evidence", rules)
+
+    return make
+
+
+@pytest.fixture
+def make_rater(ledger: Database, operator: Principal, make_observer: MakeObserver) -> MakeRater:
+    """Raters over such readers."""
 
     def make(observations: Observations, database: Database = ledger, *, accepts_skew: bool = False) -> WindowRater:
-        rules = SettleRules(grace_us=30 * MICROSECONDS, deadline_us=72 * HOUR_US, accepts_skew=accepts_skew)
-        return WindowRater(database, operator, observations, tmp_path / "evidence", rules)
+        observer = make_observer(observations, database, accepts_skew=accepts_skew)
+        return WindowRater(database, operator, observer)
 
     return make
 

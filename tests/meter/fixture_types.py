@@ -10,6 +10,7 @@ from domain.prices import PriceBook, Rate
 from meter.evidence.evidence import Evidence
 from meter.evidence.observations import RecordedObservations
 from meter.rating.charges import Charge
+from meter.windows.observing import Observer
 from meter.windows.windows import WindowRater, WindowResult
 from store.database import Database
 
@@ -18,6 +19,7 @@ Bill = Callable[..., list[Charge]]
 Everything = Callable[[], dict[str, Any]]
 MakeBook = Callable[..., dict[str, PriceBook]]
 MakeGrant = Callable[..., Grant]
+MakeObserver = Callable[..., Observer]
 MakeRate = Callable[..., Rate]
 MakeRater = Callable[..., WindowRater]
 MakeSamples = Callable[..., pl.DataFrame]

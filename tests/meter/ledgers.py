@@ -103,19 +103,21 @@ def add_grants(database: Database, grants: Iterable[Grant], changed_us: int) -> 
                         allocation=grant.allocation,
                         tenant=grant.tenant,
                         project=grant.project,
-                        source="service",
+                        source=grant.source,
+                        source_id=grant.source_id,
                         labels="{}",
                         created_us=0,
                     )
                 )
-            columns = {name: value for name, value in asdict(grant).items() if name not in ("tenant", "project")}
+            of_allocation = ("tenant", "project", "source", "source_id")
+            columns = {name: value for name, value in asdict(grant).items() if name not in of_allocation}
             connection.execute(insert(capacity.grants).values(**columns, changed_us=changed_us))
 
 
 def forget_bills(database: Database) -> None:
     """As if no meter had ever run; the files of evidence stay."""
     with database.write() as connection:
-        for table in (billing.charges, billing.evidence, billing.windows):
+        for table in (billing.charges, billing.daily_charges, billing.evidence, billing.windows):
             connection.execute(delete(table))
 
 

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from domain.errors import ConflictError
+from domain.errors import ConflictError, UnavailableError
 from meter.evidence.evidence import CONTEXT_S
 from meter.evidence.observations import Observations
+from meter.windows.leases_store import LEASE_S, take_lease
 from meter.windows.windows import Outcome, WindowResult
+from store.access import Principal
 from store.database import Database
-from tests.meter.fixture_types import Everything, MakeGrant, MakeRater, OpenLedger, PutGrants, Recorded, UseOf
+from tests.meter.fixture_types import At, Everything, MakeGrant, MakeRater, OpenLedger, PutGrants, Recorded, UseOf
 from tests.meter.hour import DONE, START_US, TAIL, instant_us
-from tests.meter.ledgers import charges_of, gpu_seconds
+from tests.meter.ledgers import gpu_seconds
 from tests.meter.observations import Meanwhile
 
 RateAt = Callable[[Observations, int], WindowResult]
@@ -27,18 +29,40 @@ def rate_at(make_rater: MakeRater, put_grants: PutGrants, make_grant: MakeGrant)
     return lambda observations, now: make_rater(observations).rate_window("n1", START_US, instant_us(now))
 
 
-def test_a_meter_that_has_seen_less_gives_way_to_one_that_settled_meanwhile(
-    ledger: Database, rate_at: RateAt, recorded: Recorded, use_of: UseOf, everything: Everything
+def test_a_window_that_a_meter_is_at_work_on_is_left_to_it(
+    rate_at: RateAt, recorded: Recorded, use_of: UseOf, everything: Everything
 ) -> None:
-    """Both settle for the first time, by different samples: the second is refused and spoils nothing of the first."""
+    """The second finds the window busy and changes nothing; the first ends as if it had been alone."""
+    observations = recorded(use_of(range(3_600)), DONE)
+    others: list[WindowResult] = []
+
+    def other_comes() -> None:
+        before = everything()
+        others.append(rate_at(observations, 3_700))
+        assert everything() == before
+
+    assert rate_at(Meanwhile(observations, other_comes), 3_700).outcome is Outcome.SETTLED
+    (other,) = others
+    assert (other.outcome, other.window, other.charges) == (Outcome.BUSY, None, ())
+    after = everything()
+    assert rate_at(observations, 3_700).outcome is Outcome.SETTLED
+    assert everything() == after
+
+
+def test_a_meter_that_was_overtaken_writes_nothing(
+    ledger: Database, rate_at: RateAt, recorded: Recorded, use_of: UseOf, everything: Everything, at: At
+) -> None:
+    """It took longer than its lease, and another has settled the window by more samples meanwhile."""
     fewer, more = recorded(use_of(range(1_000)), DONE), recorded(use_of(range(2_000)), DONE)
     states: list[dict[str, Any]] = []
 
     def other_settles() -> None:
-        rate_at(more, 3_700)
+        at(3_700 + LEASE_S)
+        assert rate_at(more, 3_700).outcome is Outcome.SETTLED
         states.append(everything())
 
-    with pytest.raises(ConflictError, match=r"^cannot rate the window 'n1' .*run again"):
+    at(3_700)
+    with pytest.raises(ConflictError, match=r"^cannot rate the window 'n1' .* has taken it over; run again$"):
         rate_at(Meanwhile(fewer, other_settles), 3_700)
     assert {name: everything()[name] for name in states[0]} == states[0]
     assert gpu_seconds(ledger) == 2_000 + TAIL
@@ -47,30 +71,39 @@ def test_a_meter_that_has_seen_less_gives_way_to_one_that_settled_meanwhile(
     assert gpu_seconds(ledger) == 2_000 + TAIL
 
 
-def test_an_open_pass_does_not_undo_a_settled_one(
-    ledger: Database, rate_at: RateAt, recorded: Recorded, use_of: UseOf
+def test_a_pass_that_fails_gives_its_window_back(
+    rate_at: RateAt, recorded: Recorded, use_of: UseOf, everything: Everything
 ) -> None:
-    rows = use_of(range(3_600))
-    slow = Meanwhile(recorded(rows, 3_600), lambda: rate_at(recorded(rows, DONE), 3_700))
-    with pytest.raises(ConflictError, match="run again"):
-        rate_at(slow, 3_610)
-    assert len(charges_of(ledger)) == 2
-    assert rate_at(recorded(rows, DONE), 3_800).outcome is Outcome.SETTLED
-    assert gpu_seconds(ledger) == 3_600
-
-
-def test_two_meters_that_saw_the_same_agree(
-    ledger: Database, rate_at: RateAt, recorded: Recorded, use_of: UseOf, everything: Everything
-) -> None:
+    """Another need not wait for the lease to end."""
     observations = recorded(use_of(range(3_600)), DONE)
-    states: list[dict[str, Any]] = []
+    before = everything()
 
-    def other_settles() -> None:
-        rate_at(observations, 3_700)
-        states.append(everything())
+    def store_goes_down() -> None:
+        raise UnavailableError("cannot reach the store")
 
-    assert rate_at(Meanwhile(observations, other_settles), 3_700).outcome is Outcome.SETTLED
-    assert everything() == states[0]
+    with pytest.raises(UnavailableError, match="cannot reach the store"):
+        rate_at(Meanwhile(observations, store_goes_down), 3_700)
+    assert everything() == before
+    assert rate_at(observations, 3_700).outcome is Outcome.SETTLED
+
+
+@pytest.mark.parametrize(("later_s", "outcome"), [(LEASE_S - 1, Outcome.BUSY), (LEASE_S, Outcome.SETTLED)])
+def test_a_meter_that_was_killed_keeps_its_window_for_its_lease_and_no_longer(
+    ledger: Database,
+    operator: Principal,
+    rate_at: RateAt,
+    recorded: Recorded,
+    use_of: UseOf,
+    at: At,
+    later_s: int,
+    outcome: Outcome,
+) -> None:
+    """What a kill leaves behind is the lease alone."""
+    at(3_700)
+    with ledger.write() as connection:
+        assert take_lease(connection, operator, "n1", START_US) is not None
+    at(3_700 + later_s)
+    assert rate_at(recorded(use_of(range(3_600)), DONE), 3_800).outcome is outcome
 
 
 def test_many_meters_at_once_leave_what_one_would_have_left(
@@ -84,7 +117,10 @@ def test_many_meters_at_once_leave_what_one_would_have_left(
     everything: Everything,
     tmp_path: Path,
 ) -> None:
-    """Eight passes in threads with engines of their own, as processes have; same samples, so same bytes."""
+    """Eight passes in threads with engines of their own, as processes have; same samples, so same bytes.
+
+    A window that is busy is left to who is at work on it.
+    """
     put_grants(make_grant(0, 7_200), make_grant(100, 3_000, allocation="a2", gpu_uuid="GPU-2"))
     observations = recorded([*use_of(range(7_300)), *use_of(range(0, 7_300, 3), gpu="GPU-2")], 2 * 3_600 + CONTEXT_S)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from domain.clock import FrozenClock
 from domain.errors import NotFoundError
 from domain.grants import Grant
 from domain.money import Quote, round_half_even
@@ -131,7 +132,7 @@ def billed(
         put_grants(*grants)
         rater = make_rater(recorded(use_of(range(complete)), complete))
         period = stretch(-86_400, 86_400)
-        list(rate_period(ledger, Principal.local_operator(), rater, period, at(now), pytest.fail))
+        list(rate_period(ledger, Principal.local_operator(), rater, period, FrozenClock(at(now)), pytest.fail))
 
     return bill
 

@@ -23,6 +23,7 @@ from meter.windows.ledger_store import (
     rated_nodes,
     save_window,
 )
+from meter.windows.unclosed_store import Unclosed, load_unclosed
 from store.access import Principal
 from store.database import Database
 from store.tables.billing import charges, evidence, windows
@@ -33,7 +34,7 @@ from tests.meter.ledgers import add_node, charges_of
 
 OPEN = Window("n1", START_US, "open", instant_us(60), 0, None, 0, 0, 0, 3)
 SETTLED = replace(OPEN, state="settled", rated_until_us=START_US + HOUR_US, revision=1, evidence_digest="d1")
-FILE = FrozenEvidence("2026/n1.r1.parquet", "d1", 5)
+FILE = FrozenEvidence(1, "2026/n1.r1.parquet", "d1", 5, samples=7, quarantined_samples=2, skew_us=None)
 CHARGE = make_charge()
 
 
@@ -56,7 +57,7 @@ def test_a_window_and_its_charges_come_back_as_they_were(
         assert load_window(connection, operator, "n1", SETTLED.start_us) == SETTLED
         assert load_window(connection, operator, "n1", SETTLED.start_us + HOUR_US) is None
         assert load_frozen(connection, operator, SETTLED) == FILE
-        assert load_frozen(connection, operator, OPEN) is None
+        assert load_frozen(connection, operator, replace(OPEN, node="")) is None
     assert charges_of(ledger) == [record, CHARGE]
 
 
@@ -110,7 +111,7 @@ def test_old_evidence_stays_on_record(ledger: Database, save: Callable[..., None
     save(SETTLED, frozen=FILE)
     save(SETTLED, frozen=FILE)
     second = replace(SETTLED, revision=2, evidence_digest="d2")
-    save(second, frozen=FrozenEvidence("2026/n1.r2.parquet", "d2", 6))
+    save(second, frozen=replace(FILE, revision=2, path="2026/n1.r2.parquet", digest="d2"))
     with ledger.read() as connection:
         rows = connection.execute(select(evidence).order_by(evidence.c.revision)).all()
     assert [(row.revision, row.digest) for row in rows] == [(1, "d1"), (2, "d2")]
@@ -202,3 +203,23 @@ def test_a_window_that_was_found_is_rated_in_its_place(
             ("n2", 0, 3, OPEN.rated_until_us),
         ]
         assert load_window(connection, operator, "n1", OPEN.start_us) == OPEN
+
+
+def test_what_stands_in_the_way_of_a_close_is_summed_over_what_is_not_closed(
+    ledger: Database, save: Callable[..., None], operator: Principal
+) -> None:
+    """Also of old windows, and beyond what 64 bits hold; capacity that is not known is counted, and is no 0."""
+    hours = [
+        replace(SETTLED, start_us=START_US + hour * HOUR_US, rated_until_us=START_US + (hour + 1) * HOUR_US)
+        for hour in range(5)
+    ]
+    save(replace(hours[0], residual_compute=2**62, residual_vram=7))
+    save(replace(hours[1], residual_compute=2**62, unpriced_seconds=0))
+    save(replace(hours[2], residual_compute=None, residual_vram=None, unpriced_seconds=6))
+    save(replace(hours[3], rated_until_us=hours[3].start_us, residual_compute=9, state="open"))
+    save(replace(hours[4], residual_compute=0, residual_vram=0, unpriced_seconds=0, state="closed"))
+    save(replace(hours[0], node="n2", residual_compute=0, unpriced_seconds=0))
+    with ledger.read() as connection:
+        found = load_unclosed(connection, operator)
+    assert found == {"n1": Unclosed(2.0**63, 7, 1, 6), "n2": Unclosed(0, 0, 0, 0)}
+    assert (found["n1"].is_blocked, found["n2"].is_blocked) == (True, False)

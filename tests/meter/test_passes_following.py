@@ -169,7 +169,10 @@ def test_a_node_that_never_said_a_word_waits_and_has_no_figures(
     followed = follower(make_rater(RecordedObservations({}, {})))
     followed.follow(1)
     (runs,) = followed.sink.passes
-    assert _series(runs) == {("meter_oldest_open_window_timestamp_seconds", "n1"): (HOUR_S,)}
+    assert _series(runs) == {
+        ("meter_oldest_open_window_timestamp_seconds", "n1"): (HOUR_S,),
+        ("meter_corrections_total",): (0,),
+    }
     assert [(each.outcome, each.window) for each in followed.one_pass()] == [(Outcome.WAITING, None)] * 2
 
 
@@ -181,12 +184,17 @@ def test_the_meter_publishes_the_newest_window_of_each_node(
     followed = follower(make_rater(day))
     followed.follow(1)
     (runs,) = followed.sink.passes
-    figures = ("meter_residual_compute_unit_seconds", "meter_residual_vram_byte_seconds", "meter_unpriced_seconds")
-    assert _series(runs) == {
+    figures = (
+        *("meter_residual_compute_unit_seconds", "meter_residual_vram_byte_seconds", "meter_unpriced_seconds"),
+        *("meter_quarantined_samples", "meter_late_device_seconds", "meter_unknown_windows"),
+    )
+    expected: dict[tuple[str, ...], tuple[float, ...]] = {
         ("meter_oldest_open_window_timestamp_seconds", "n1"): (HOUR_S + 14_400,),
         ("meter_lag_seconds", "n1"): (600 - CONTEXT_S,),
-        **{(name, node): (0,) for name in figures for node in ("n1", "")},
+        ("meter_corrections_total",): (0,),
     }
+    expected |= {(name, node): (0,) for name in figures for node in ("n1", "")}
+    assert _series(runs) == expected
 
 
 @pytest.mark.usefixtures("day")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from domain.clock import FrozenClock
 from meter.evidence.observations import RecordedObservations
 from meter.windows.passes import rate_period
 from meter.windows.windows import Outcome, WindowResult
@@ -24,7 +25,9 @@ def run(ledger: Database, operator: Principal, day: RecordedObservations, make_r
     """One pass over [start, end) of the day at `now`, all offsets into the hour."""
 
     def ran(start: float, end: float, now: float) -> list[WindowResult]:
-        return list(rate_period(ledger, operator, make_rater(day), stretch(start, end), at(now), pytest.fail))
+        return list(
+            rate_period(ledger, operator, make_rater(day), stretch(start, end), FrozenClock(at(now)), pytest.fail)
+        )
 
     return ran
 

@@ -182,11 +182,19 @@ def test_a_sku_is_of_the_table_or_one_that_a_card_reports(tmp_path: Path, sku: s
             (
                 _rates(
                     f'{{dimension: vram, sku: "*", price: "1", unit: GiB-hour, basis: {basis}, from: {SINCE}}}',
-                    '{dimension: vram_overuse, sku: h100-80g, price: "1", unit: GiB-hour, from: 2026-01-01T00:00:00Z}',
+                    f'{{dimension: {dimension}, sku: h100-80g, price: "1", unit: GiB-hour, from: {SINCE}}}',
                 ),
-                "rates: cannot price vram_overuse beside vram with basis max or used, which hold it already",
+                f"rates: cannot price {dimension} beside vram with basis max or used, which hold it already",
             )
             for basis in ("max", "used")
+            for dimension in ("vram_overuse", "vram_burst")
+        ),
+        (
+            _rates(
+                f'{{dimension: vram_burst, sku: "*", price: "1", unit: GiB-hour, from: {SINCE}}}',
+                f'{{dimension: vram_overuse, sku: "*", price: "1", unit: GiB-hour, from: {SINCE}}}',
+            ),
+            "rates: cannot price vram_overuse beside vram_burst, which holds it already; keep one of them",
         ),
     ],
 )
@@ -196,10 +204,11 @@ def test_a_mistake_is_named_with_its_place_and_its_remedy(tmp_path: Path, text: 
     assert any(each.startswith(problem) for each in found) or problem in "; ".join(found), found
 
 
-def test_overuse_has_its_own_price_beside_what_was_granted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dimension", ["vram_overuse", "vram_burst"])
+def test_use_has_its_own_price_beside_what_was_granted(tmp_path: Path, dimension: str) -> None:
     text = _rates(
         '{dimension: vram, sku: "*", price: "1", unit: GiB-hour, basis: granted, from: 2026-01-01T00:00:00Z}',
-        '{dimension: vram_overuse, sku: "*", price: "1", unit: GiB-hour, from: 2026-01-01T00:00:00Z}',
+        f'{{dimension: {dimension}, sku: "*", price: "1", unit: GiB-hour, from: 2026-01-01T00:00:00Z}}',
     )
     assert len(_read(tmp_path, text).rates) == 2
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from domain.clock import MICROSECONDS
+from domain.clock import MICROSECONDS, FrozenClock
 from domain.errors import ConflictError, GputabError, InputError, NotFoundError
 from domain.money import Quote
 from domain.prices import GapPolicy, GapRules, PriceBook, Rate, VramBasis
@@ -189,7 +189,7 @@ def test_d50_a_rate_is_not_ended_under_the_charges_that_stand_on_it(
     """What was billed in an hour keeps its price; the end may be the next hour's beginning (Koku 6020)."""
     put_grants(make_grant(0, 600))
     rater = make_rater(recorded(use_of(range(3_600)), 3_700))
-    list(rate_period(ledger, operator, rater, stretch(0, 60), at(4_000), pytest.fail))
+    list(rate_period(ledger, operator, rater, stretch(0, 60), FrozenClock(at(4_000)), pytest.fail))
     with ledger.write() as connection:
         book = load_named_book(connection, operator, "retail")
         ended = replace(book, rates=tuple(replace(each, end_us=instant_us(end)) for each in book.rates))

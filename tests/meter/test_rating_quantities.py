@@ -152,3 +152,30 @@ def test_the_basis_of_vram_says_which_bytes_count(
     rows = [*use_of(range(4), 2 * GIB), *use_of(range(4, 10), 7 * GIB)]
     charges = bill(observe(rows), make_grant(0, 10, vram_bytes=4 * GIB), rates=rates)
     assert [charge.quantity for charge in vram_charges(charges)] == [gib_seconds * GIB]
+
+
+def test_readings_of_any_size_sum_to_the_last_byte(
+    bill: Bill, observe: Observe, use_of: UseOf, make_grant: MakeGrant, make_rate: MakeRate
+) -> None:
+    """The largest valid reading for three hours is more byte-seconds than 64 bits hold, where polars would wrap."""
+    largest, seconds = 2**50 - 1, range(10_800)
+    rates = (make_rate("vram", "1", basis=VramBasis.USED, unit="GiB-hour"), make_rate("vram_overuse", "1", "GiB-hour"))
+    evidence = observe(use_of(seconds, largest), end=10_800)
+    charges = bill(evidence, make_grant(0, None, vram_bytes=1), rates=rates)
+    assert [charge.quantity for charge in charges if charge.dimension != "gpu"] == [
+        10_800 * largest,
+        10_800 * (largest - 1),
+    ]
+    assert 10_800 * (largest - 1) > 2**63
+
+
+def test_the_largest_grants_divide_the_largest_reading_of_their_owner_to_the_last_byte(
+    bill: Bill, observe: Observe, use_of: UseOf, make_grant: MakeGrant, make_rate: MakeRate
+) -> None:
+    """A reading times the VRAM it is divided by is beyond 64 bits; the parts still sum to it."""
+    rates = (make_rate("vram", "1", basis=VramBasis.USED, unit="GiB-hour"),)
+    shares = [make_grant(0, 10, ordinal=n, kind=GrantKind.SHARE, vram_bytes=2**63 - 1 - n) for n in range(3)]
+    rows = [*use_of(range(10)), *use_of(range(10), 2**50 - 1, owner="alloc:a1")]
+    parts = [charge.quantity for charge in vram_charges(bill(observe(rows), *shares, rates=rates))]
+    assert parts == [10 * (2**50 // 3), 10 * (2**50 // 3), 10 * (2**50 // 3)]
+    assert sum(parts) == 10 * (2**50 - 1)

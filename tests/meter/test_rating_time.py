@@ -73,6 +73,47 @@ def test_b24_a_charge_never_crosses_the_tenants_midnight(
     ]
 
 
+def test_a_grant_that_changes_its_size_inside_a_second_changes_with_the_next(
+    bill: Bill, observe: Observe, use_of: UseOf, make_grant: MakeGrant
+) -> None:
+    """A quarter until 10:30:00.4, then half: that second is the old size's to its end, in compute and in VRAM."""
+    small = make_grant(0, 1_800.4, kind=GrantKind.SHARE, compute_units=250, vram_bytes=6 * GIB)
+    large = make_grant(1_800.4, 3_600, ordinal=1, kind=GrantKind.SHARE, compute_units=500, vram_bytes=12 * GIB)
+    charges = bill(observe(use_of(range(3600))), small, large)
+    assert [charge.quantity for charge in gpu_charges(charges)] == [1_801 * 250, 1_799 * 500]
+    assert [charge.quantity for charge in vram_charges(charges)] == [1_801 * 6 * GIB, 1_799 * 12 * GIB]
+
+
+def test_a_grant_across_the_seam_of_two_windows_has_each_second_in_one_of_them(
+    bill: Bill, observe: Observe, use_of: UseOf, make_grant: MakeGrant
+) -> None:
+    """From .5 before the hour to .5 after it, it holds the second that begins with the new hour, and no other."""
+    rows = use_of(range(3_500, 3_700))
+    first, second = observe(rows), observe(rows, start=3_600, end=7_200)
+    assert bill(first, make_grant(3_599.5, 3_600.5)) == []
+    (charge,) = gpu_charges(bill(second, make_grant(3_599.5, 3_600.5)))
+    assert (charge.window_start_us, charge.granted_seconds) == (instant_us(3_600), 1)
+    parts = [gpu_charges(bill(each, make_grant(3_590.5, 3_605.5)))[0].granted_seconds for each in (first, second)]
+    assert parts == [9, 6]
+
+
+def test_a_grant_that_ends_inside_the_last_second_before_midnight_is_of_the_old_day(
+    bill: Bill, observe: Observe, use_of: UseOf, make_grant: MakeGrant
+) -> None:
+    """Kathmandu's midnight is 18:15Z; up to .999 before it there is one day, a microsecond after it there are two."""
+    midnight = 8 * 3_600 + 900
+    kathmandu = {"acme": Tenant("acme", ZoneInfo("Asia/Kathmandu"), "CNY", ((0, "retail"),))}
+    evidence = observe(use_of(range(midnight - 900, midnight + 900)), start=8 * 3_600, end=9 * 3_600)
+    dates = [
+        [
+            (charge.billing_date, charge.granted_seconds)
+            for charge in gpu_charges(bill(evidence, make_grant(midnight - 10.5, end), tenants_=kathmandu))
+        ]
+        for end in (midnight - 0.001, midnight, midnight + 0.000001)
+    ]
+    assert dates == [[("2026-03-01", 10)], [("2026-03-01", 10)], [("2026-03-01", 10), ("2026-03-02", 1)]]
+
+
 def test_b26_a_name_that_is_reused_is_two_allocations(
     bill: Bill, observe: Observe, use_of: UseOf, make_grant: MakeGrant
 ) -> None:

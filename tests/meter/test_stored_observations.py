@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 from sqlalchemy import insert, update
@@ -180,3 +181,33 @@ def test_a_window_out_of_the_store_is_the_window_out_of_memory(
     overuse = sum(value - 10**9 for second, value in zip(seconds, used, strict=True) if second < start_s + 3_000)
     assert vram.quantity == 3_000 * 10**9 + overuse
     assert (vram.measured_seconds, vram.bridged_seconds, vram.covered_seconds) == (2_970, 30, 2_970)
+
+
+@pytest.mark.parametrize("lines_lost", [0, 1])
+def test_an_answer_that_is_cut_short_is_no_answer(
+    push: Callable[..., None], victoriametrics_url: str, unique_node: str, now_s: int, lines_lost: int
+) -> None:
+    """What the server sends is reconciled with what it counts; duplicates, stale marks and strangers count as sent."""
+    first = now_s - 100
+    push(
+        ("gpu_memory_used_bytes", {"gpu_uuid": "GPU-1"}, range(first, first + 50), range(50)),
+        ("gpu_up", {"gpu_uuid": "GPU-1"}, range(first, first + 50), [1] * 50),
+    )
+    push(("gpu_up", {"gpu_uuid": "GPU-1"}, range(first, first + 50), [1] * 50))
+
+    def through(request: httpx.Request) -> httpx.Response:
+        answer = httpx.request(request.method, request.url, content=request.read(), headers=request.headers)
+        lines = answer.content.splitlines(keepends=True)
+        cut = request.url.path == "/api/v1/export" and lines_lost
+        return httpx.Response(answer.status_code, content=b"".join(lines[:-1] if cut else lines))
+
+    with Reader(victoriametrics_url, httpx.Client(transport=httpx.MockTransport(through))) as reader:
+        clock = FrozenClock(now_s * US)
+        observations = StoredObservations(victoriametrics_url, reader, lookback_s=DAY_S, clock=clock)
+        if lines_lost:
+            with pytest.raises(
+                UnavailableError, match=r"^cannot read the samples of .* counts 100 and sent 50; see its"
+            ):
+                observations.samples(unique_node, first, first + 50)
+        else:
+            assert observations.samples(unique_node, first, first + 50).height == 100

@@ -6,7 +6,9 @@ import pytest
 from sqlalchemy import select, update
 
 from domain.units import GIB
+from meter.windows.late_store import late_seconds
 from meter.windows.windows import Outcome
+from store.access import Principal
 from store.database import Database
 from store.tables.billing import evidence, windows
 from tests.meter.fixture_types import Everything, MakeGrant, PassAt, PutGrants, Recorded, UseOf
@@ -63,16 +65,20 @@ def test_a_closed_window_is_left_alone(
     make_grant: MakeGrant,
     everything: Everything,
 ) -> None:
-    """Neither late samples nor other grants change it."""
+    """Neither late samples nor other grants change it; how many seconds came late is counted, once."""
     pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
     with ledger.write() as connection:
         connection.execute(update(windows).values(state="closed"))
     put_grants(make_grant(allocation="late", gpu_uuid="GPU-2"))
     before = everything()
-    result = pass_at(recorded(use_of(range(3_600)), DONE), 3_800)
-    assert result.outcome is Outcome.CLOSED
-    assert result.charges == ()
-    assert everything() == before
+    for seconds, late in ((1_000, {}), (1_600, {"n1": 600}), (1_600, {"n1": 600}), (500, {})):
+        result = pass_at(recorded(use_of(range(seconds)), DONE), 3_800)
+        assert (result.outcome, result.charges) == (Outcome.CLOSED, ())
+        with ledger.read() as connection:
+            assert late_seconds(connection, Principal.local_operator()) == late
+        assert {name: rows for name, rows in everything().items() if name != "late_samples"} == {
+            name: rows for name, rows in before.items() if name != "late_samples"
+        }
 
 
 @pytest.mark.usefixtures("granted")

@@ -9,7 +9,17 @@ from meter.windows.windows import Outcome
 from store.access import Principal
 from store.database import Database
 from store.tables.capacity import nodes
-from tests.meter.fixture_types import At, Everything, MakeGrant, MakeRater, PassAt, PutGrants, Recorded, UseOf
+from tests.meter.fixture_types import (
+    At,
+    Everything,
+    MakeGrant,
+    MakeObserver,
+    MakeRater,
+    PassAt,
+    PutGrants,
+    Recorded,
+    UseOf,
+)
 from tests.meter.hour import DONE, START_US, TAIL, instant_us
 from tests.meter.ledgers import charges_of, gpu_seconds
 from tests.meter.observations import Down, Meanwhile
@@ -158,13 +168,12 @@ def test_a_window_says_by_the_ledgers_clock_when_it_was_read(
 
 @pytest.mark.usefixtures("granted")
 def test_evidence_of_an_hour_is_the_frozen_one_once_there_is_one(
-    make_rater: MakeRater, recorded: Recorded, use_of: UseOf
+    make_rater: MakeRater, make_observer: MakeObserver, recorded: Recorded, use_of: UseOf
 ) -> None:
     hour, now_us = Period(START_US, START_US + HOUR_US), instant_us(4_000)
     rows = use_of(range(1_000))
-    rater = make_rater(recorded(rows, DONE))
-    unsettled = rater.evidence_of("n1", hour, now_us)
-    rater.rate_window("n1", START_US, now_us)
-    assert make_rater(recorded([], DONE)).evidence_of("n1", hour, now_us).digest == unsettled.digest
-    young = make_rater(recorded(rows)).evidence_of("n1", Period(hour.end_us, hour.end_us + HOUR_US), now_us + 1)
+    unsettled = make_observer(recorded(rows, DONE)).as_it_stands("n1", hour, now_us)
+    make_rater(recorded(rows, DONE)).rate_window("n1", START_US, now_us)
+    assert make_observer(recorded([], DONE)).as_it_stands("n1", hour, now_us).digest == unsettled.digest
+    young = make_observer(recorded(rows)).as_it_stands("n1", Period(hour.end_us, hour.end_us + HOUR_US), now_us + 1)
     assert young.period == Period(hour.end_us, now_us)
