@@ -23,6 +23,7 @@ from domain.period import HOUR_S, HOUR_US
 from meter.conservation.residuals import residuals
 from meter.evidence.evidence import Evidence, make_evidence
 from meter.evidence.evidence_file import read_evidence
+from meter.evidence.evidence_store import FolderStore
 from meter.evidence.stored_observations import StoredObservations
 from meter.rating.rating import rate
 from meter.windows.backlog_store import find_windows, windows_of
@@ -80,7 +81,7 @@ def main() -> None:
     with closing(Database(ledger_url)) as database, Reader(store_url) as reader:
         observations = StoredObservations(store_url, reader, lookback_s=_LOOKBACK_S, clock=clock)
         rules = SettleRules(grace_us=_GRACE_US, deadline_us=_DEADLINE_US)
-        rater = WindowRater(database, who, Observer(database, who, observations, Path(folder), rules))
+        rater = WindowRater(database, who, Observer(database, who, observations, FolderStore(Path(folder)), rules))
 
         def one_pass() -> tuple[list[WindowResult], float, float]:
             wall_s, cpu_s = time.perf_counter(), time.process_time()

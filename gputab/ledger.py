@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from domain.clock import MICROSECONDS
 from domain.period import HOUR_S, HOUR_US
 from gputab.composition import clock, sample_store
+from meter.evidence.evidence_store import evidence_store
 from meter.evidence.stored_observations import StoredObservations
 from meter.windows.observing import Observer, SettleRules
 from meter.windows.windows import WindowRater
@@ -38,7 +39,7 @@ def observer(
             deadline_us=config.settle_deadline_hours * HOUR_US,
             accepts_skew=accepts_skew,
         )
-        yield Observer(database, principal, observations, config.evidence_path, rules)
+        yield Observer(database, principal, observations, evidence_store(config.evidence_path), rules)
 
 
 @contextmanager

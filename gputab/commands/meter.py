@@ -44,6 +44,7 @@ _COLUMNS = {
     "unpriced_seconds": "unpriced dimension-s",
     "residual_compute": "residual unit-s",
     "residual_vram": "residual byte-s",
+    "quarantined_samples": "quarantined",
 }
 # In a table; in JSON it is the '' that it is everywhere else.
 _NO_DEVICE = "(no device)"
@@ -197,6 +198,8 @@ def _row(result: WindowResult) -> dict[str, Any]:
         "unpriced_seconds": window.unpriced_seconds if window else None,
         "residual_compute": window.residual_compute if window else None,
         "residual_vram": window.residual_vram if window else None,
+        "quarantined_samples": result.quarantined_samples,
+        "clock_off_us": result.skew_us,
     }
 
 

@@ -19,7 +19,8 @@ runs only where there was a reading.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -29,9 +30,10 @@ import polars as pl
 from domain.period import Period, ceil_second
 from domain.samples import UNATTRIBUTED
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
-from meter.evidence.folding import apart, expand, fold, without
-from meter.evidence.presence import Device, Presence, Timeline, presence
+from meter.evidence.folding import apart, fold, without
+from meter.evidence.presence import Device, Presence, Stretches, Timeline, presence
 from meter.evidence.quarantine import sift
+from meter.evidence.series_runs import SeriesName, SeriesRuns, fold_series
 
 CONTEXT_S = 30
 MILLION = 1_000_000
@@ -48,8 +50,6 @@ RUN_COLUMNS = {
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 _DEVICE = ("gpu_uuid", "mig_uuid")
 _KEY = (*_DEVICE, "owner", "quantity")
-_SERIES = ("series", *_DEVICE, "owner")
-_RUN = {**dict.fromkeys(_KEY, pl.String), "start_s": pl.Int64, "end_s": pl.Int64, "value": pl.Int64}
 # (device, quantity, start_s, end_s, value)
 _DeviceRun = tuple[Device, str, int, int, int]
 
@@ -127,109 +127,106 @@ def make_evidence(
     (meter/evidence/quarantine.py). Of several readings of one second the largest counts, as in the store.
     """
     from_s, to_s = period.first_second - CONTEXT_S, ceil_second(period.end_us) + CONTEXT_S
-    # From here on nothing is as long as the samples are.
-    seen, refused = sift(_folded(samples), vram_total_bytes)
-    sampled = _sampled(seen, devices)
+    seen, refused = sift(fold_series(samples), vram_total_bytes)
+    sampled: dict[Device, list[tuple[int, int]]] = {device: [] for device in devices}
+    # A tick says the same of the node as a sample of some card.
+    for name, stretches in zip(seen.names, seen.stretches, strict=True):
+        if stretches:
+            sampled.setdefault(name.device, []).extend(stretches)
     lost = _lost(seen, sampled)
-    values = _values(seen, lost, period)
-    known = presence(from_s, to_s, sampled, lost, contacts)
     of_devices = [
-        *_attributed(values, period),
-        *((device, "presence", *run) for device, line in known for run in line.runs()),
+        *_attributed(seen, lost, period),
+        *(
+            (device, "presence", *run)
+            for device, line in presence(from_s, to_s, sampled, lost, contacts)
+            for run in line.runs()
+        ),
         *_quarantined(refused, period),
     ]
-    runs = pl.concat([values, _device_runs(of_devices)])
-    whole = fold(apart(runs, _KEY), (*_KEY, "value"))
+    keys = [_key_of(name) for name in seen.names]
+    known = sorted({*filter(None, keys), *((*device, "", quantity) for device, quantity, *_ in of_devices)})
+    numbers = {key: number for number, key in enumerate(known)}
+    runs = [_values(seen, [numbers[key] if key else None for key in keys], period)]
+    if lost:
+        runs = [without(runs[0], _lost_runs(numbers, lost))]
+    rows = [(numbers[*device, "", quantity], *run) for device, quantity, *run in of_devices]
+    runs.append(pl.DataFrame(rows, schema=runs[0].schema, orient="row"))
+    whole = fold(apart(pl.concat(runs)), ("key", "value"))
+    labels = pl.DataFrame(known, schema=dict.fromkeys(_KEY, pl.String), orient="row")
     return Evidence(
-        node, period, whole.with_columns(seconds=pl.col("end_s") - pl.col("start_s")).select(list(RUN_COLUMNS))
+        node,
+        period,
+        labels.select(pl.all().gather(whole["key"])).hstack(
+            whole.select("start_s", seconds=pl.col("end_s") - pl.col("start_s"), value="value")
+        ),
     )
 
 
-def _folded(samples: pl.DataFrame) -> pl.DataFrame:
-    """Runs of the samples as they come: columns series, gpu_uuid, mig_uuid, owner, value, start_s, end_s."""
-    seconds = samples.select(*_SERIES, "value", start_s="second_s", end_s=pl.col("second_s") + 1)
-    return fold(seconds, (*_SERIES, "value"))
+def _key_of(name: SeriesName) -> tuple[str, str, str, str] | None:
+    """Device, owner and quantity that a series has values of; None where it has none."""
+    quantity, _ = _QUANTITIES.get(name.series, (None, 0))
+    return (name.gpu_uuid, name.mig_uuid, name.owner, quantity) if quantity and name.gpu_uuid else None
 
 
-def _sampled(seen: pl.DataFrame, devices: Iterable[tuple[str, str]]) -> dict[Device, list[tuple[int, int]]]:
-    """When there was a sample, by device: those of the inventory, and others that were seen; ('', '') is the node."""
-    found: dict[Device, list[tuple[int, int]]] = {device: [] for device in devices}
-    # A tick says the same of the node as a sample of some card.
-    stretches = fold(seen.select(*_DEVICE, "start_s", "end_s"), _DEVICE)
-    for gpu_uuid, mig_uuid, start_s, end_s in stretches.iter_rows():
-        found.setdefault((gpu_uuid, mig_uuid if gpu_uuid else ""), []).append((start_s, end_s))
-    return found
-
-
-def _lost(seen: pl.DataFrame, known: Iterable[Device]) -> dict[Device, list[tuple[int, int]]]:
+def _lost(seen: SeriesRuns, known: Iterable[Device]) -> dict[Device, list[tuple[int, int]]]:
     """When a device was said to be lost; a card takes its instances with it."""
-    said = seen.filter(pl.col("series") == GPU_UP.name, pl.col("value") == 0, pl.col("gpu_uuid") != "")
+    saying = [number for number, name in enumerate(seen.names) if name.series == GPU_UP.name and name.gpu_uuid]
     lost: dict[Device, list[tuple[int, int]]] = {}
-    for gpu_uuid, mig_uuid, start_s, end_s in said.select(*_DEVICE, "start_s", "end_s").iter_rows():
+    if not saying:
+        return lost
+    said = seen.runs.filter(pl.col("value") == 0, pl.col("key").is_in(saying))
+    for key, start_s, end_s in said.select("key", "start_s", "end_s").iter_rows():
+        gpu_uuid, mig_uuid = seen.names[key].device
         taken = [device for device in known if device[0] == gpu_uuid] if mig_uuid == "" else [(gpu_uuid, mig_uuid)]
         for device in taken:
             lost.setdefault(device, []).append((start_s, end_s))
     return lost
 
 
-def _values(seen: pl.DataFrame, lost: Mapping[Device, Iterable[tuple[int, int]]], period: Period) -> pl.DataFrame:
-    """Runs of what a quantity was read to be inside the period, while the device was not lost."""
-    quantity, scale = (pl.col("series").replace_strict({n: q[i] for n, q in _QUANTITIES.items()}) for i in (0, 1))
-    read = seen.filter(pl.col("series").is_in(list(_QUANTITIES)), pl.col("gpu_uuid") != "", *_meets(period))
-    values = read.select(
-        *_DEVICE,
-        "owner",
-        quantity.alias("quantity"),
-        *_cut(period),
-        (pl.col("value") * scale).round().cast(pl.Int64).alias("value"),
-    )
-    if not lost:
-        return values
-    gone = [(*device, *stretch) for device, stretches in lost.items() for stretch in stretches]
-    schema = {**dict.fromkeys(_DEVICE, pl.String), "start_s": pl.Int64, "end_s": pl.Int64}
-    return without(values, pl.DataFrame(gone, schema=schema, orient="row"), _DEVICE)
+def _values(seen: SeriesRuns, keys: Sequence[int | None], period: Period) -> pl.DataFrame:
+    """Runs of what a quantity was read to be inside the period; `keys` are by series, None where there is none."""
+    start_s, end_s = period.first_second, ceil_second(period.end_us)
+    scales = [_QUANTITIES.get(name.series, (None, 1))[1] for name in seen.names]
+    of_series = seen.runs["key"]
+    return seen.runs.select(
+        pl.Series(keys, dtype=pl.Int64).gather(of_series).alias("key"),
+        pl.col("start_s").clip(lower_bound=start_s),
+        pl.col("end_s").clip(upper_bound=end_s),
+        (pl.col("value") * pl.Series(scales, dtype=pl.Int64).gather(of_series)).round().cast(pl.Int64),
+    ).filter(pl.col("key").is_not_null(), pl.col("start_s") < pl.col("end_s"))
 
 
-def _attributed(values: pl.DataFrame, period: Period) -> Iterator[_DeviceRun]:
-    """When some owner was told on a device."""
-    # A node that proves no owner says "unattributed" of everything, which is not to say that others used nothing.
-    told = values.filter(pl.col("quantity") == "vram_used", ~pl.col("owner").is_in(["", UNATTRIBUTED]))
+def _lost_runs(numbers: Mapping[tuple[str, str, str, str], int], lost: Mapping[Device, Stretches]) -> pl.DataFrame:
+    """Runs of being lost, of every key of the device."""
+    gone = [(key, *stretch) for (*device, _, _), key in numbers.items() for stretch in lost.get(tuple(device), ())]
+    return pl.DataFrame(gone, schema=dict.fromkeys(("key", "start_s", "end_s"), pl.Int64), orient="row")
+
+
+def _attributed(
+    seen: SeriesRuns, lost: Mapping[Device, Iterable[tuple[int, int]]], period: Period
+) -> Iterator[_DeviceRun]:
+    """When some owner was told on a device that was not lost."""
     lines: dict[Device, Timeline] = {}
-    for gpu_uuid, mig_uuid, _, start_s, end_s in fold(told, (*_DEVICE, "owner")).iter_rows():
-        line = lines.setdefault((gpu_uuid, mig_uuid), Timeline(period.first_second, ceil_second(period.end_us)))
-        line.mark([(start_s, end_s)], 1)
+    for name, stretches in zip(seen.names, seen.stretches, strict=True):
+        key = _key_of(name)
+        # A node that proves no owner says "unattributed" of everything, which is not to say that others used nothing.
+        if key and key[3] == "vram_used" and name.owner not in ("", UNATTRIBUTED):
+            line = lines.setdefault(name.device, Timeline(period.first_second, ceil_second(period.end_us)))
+            line.mark(stretches, 1)
+    for device, line in lines.items():
+        line.mark(lost.get(device, ()), 0)
     return ((device, "attributed", *run) for device, line in lines.items() for run in line.runs() if run[2])
 
 
-def _quarantined(refused: pl.DataFrame, period: Period) -> Iterator[_DeviceRun]:
+def _quarantined(refused: SeriesRuns, period: Period) -> Iterator[_DeviceRun]:
     """How many readings of each device and second were refused."""
-    if refused.is_empty():
-        return
-    seconds = expand(refused.filter(*_meets(period)).with_columns(*_cut(period)))
+    from_s, to_s = period.first_second, ceil_second(period.end_us)
+    rows = refused.runs.select("key", "start_s", "end_s").iter_rows()
     # One that came twice is one.
-    once = seconds.unique([*_SERIES, "start_s"])
-    counts = once.group_by(*_DEVICE, "start_s", "end_s").len().iter_rows()
-    for gpu_uuid, mig_uuid, start_s, end_s, count in counts:
-        yield (gpu_uuid, mig_uuid), "quarantined", start_s, end_s, count
-
-
-def _device_runs(runs: Iterable[_DeviceRun]) -> pl.DataFrame:
-    """Runs of what is said of whole devices, columns as those of `_values`."""
-    rows = [(*device, "", *rest) for device, *rest in runs]
-    columns = zip(*rows, strict=True) if rows else [()] * len(_RUN)
-    return pl.DataFrame(dict(zip(_RUN, columns, strict=True)), schema=_RUN)
-
-
-def _meets(period: Period) -> tuple[pl.Expr, ...]:
-    """Whether a run has a second of the period, which may have none."""
-    start_s, end_s = period.first_second, ceil_second(period.end_us)
-    return pl.lit(start_s < end_s), pl.col("start_s") < end_s, pl.col("end_s") > start_s
-
-
-def _cut(period: Period) -> tuple[pl.Expr, pl.Expr]:
-    """What of such a run lies inside it."""
-    start_s, end_s = period.first_second, ceil_second(period.end_us)
-    return pl.col("start_s").clip(lower_bound=start_s), pl.col("end_s").clip(upper_bound=end_s)
+    once = {(key, at_s) for key, start_s, end_s in rows for at_s in range(max(start_s, from_s), min(end_s, to_s))}
+    counts = Counter((refused.names[key].gpu_uuid, refused.names[key].mig_uuid, at_s) for key, at_s in once)
+    for (gpu_uuid, mig_uuid, at_s), count in counts.items():
+        yield (gpu_uuid, mig_uuid), "quarantined", at_s, at_s + 1, count
 
 
 def _inside(runs: pl.DataFrame, period: Period) -> pl.DataFrame:

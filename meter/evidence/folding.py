@@ -6,12 +6,14 @@ There are a few dozen times fewer of them than of samples, so what is worked out
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import groupby
+from operator import itemgetter
 
 import polars as pl
 
 # Beyond every second that a calendar can name.
 _ABOVE_ANY_SECOND = 2**40
-_SPAN = ("start_s", "end_s", "value")
+_COLUMNS = ("key", "start_s", "end_s", "value")
 
 
 def fold(runs: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
@@ -32,49 +34,45 @@ def expand(runs: pl.DataFrame) -> pl.DataFrame:
     return runs.with_columns(every).explode("start_s", empty_as_null=False).with_columns(end_s=pl.col("start_s") + 1)
 
 
-def without(runs: pl.DataFrame, others: pl.DataFrame, on: Sequence[str]) -> pl.DataFrame:
-    """What the runs hold outside the seconds of others that agree in the columns `on`; in no order."""
-    if others.is_empty():
-        return runs
+def without(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """What the runs hold outside the seconds of others of the same key; in no order. Columns: key, start_s, end_s."""
     numbered = runs.with_row_index("number")
-    met = numbered.join(others.select(*on, from_s="start_s", to_s="end_s"), on=on).filter(
+    met = numbered.join(others.select("key", from_s="start_s", to_s="end_s"), on="key").filter(
         pl.col("start_s") < pl.col("to_s"), pl.col("from_s") < pl.col("end_s")
     )
-    cut = expand(numbered.join(met, on="number", how="semi")).join(expand(others), on=[*on, "start_s"], how="anti")
-    return pl.concat([numbered.join(met, on="number", how="anti"), cut]).drop("number")
+    if met.is_empty():
+        return runs
+    is_met = pl.col("number").is_in(met["number"].implode())
+    cut = expand(numbered.filter(is_met)).join(expand(others), on=["key", "start_s"], how="anti")
+    return pl.concat([numbered.filter(~is_met), cut]).drop("number")
 
 
-def apart(runs: pl.DataFrame, of: Sequence[str]) -> pl.DataFrame:
-    """The runs, in the order of the columns `of` and of time, so that no two of one thing overlap.
+def apart(runs: pl.DataFrame) -> pl.DataFrame:
+    """The runs, in the order of their keys and of time, so that no two of one key overlap.
 
-    Where they do, the largest `value` counts. Columns: `of`, start_s, end_s, value.
+    Where they do, the largest `value` counts. Columns: key, start_s, end_s, value, all whole numbers.
     """
-    ordered = runs.sort([*of, "start_s"])
-    changes = pl.any_horizontal(*(pl.col(column) != pl.col(column).shift() for column in of)).fill_null(value=False)
-    keyed = ordered.select(*_SPAN, key=changes.cum_sum().cast(pl.Int64))
-    overlaps = (pl.col("key") == pl.col("key").shift()) & (pl.col("start_s") < pl.col("end_s").shift())
-    if not keyed.select(overlaps.any()).item():
+    ordered = runs.sort("key", "start_s", "end_s", descending=[False, False, True])
+    key, start_s, end_s, value = (ordered[column] for column in _COLUMNS)
+    # Most that overlap are readings that came twice: one run within another that is as large.
+    is_within = (key[1:] == key[:-1]) & (end_s[1:] <= end_s[:-1]) & (value[1:] <= value[:-1])
+    if is_within.any():
+        ordered = ordered.filter(pl.concat([pl.Series([True]), ~is_within]))
+        key, start_s, end_s, value = (ordered[column] for column in _COLUMNS)
+    if not ((key[1:] == key[:-1]) & (start_s[1:] < end_s[:-1])).any():
         return ordered
     # Keys only rise, so with the key in front the latest end so far begins anew with each of them.
-    reach = (pl.col("key") * _ABOVE_ANY_SECOND + pl.col("end_s")).cum_max().shift()
-    meets = (pl.col("key") * _ABOVE_ANY_SECOND + pl.col("start_s") < reach).fill_null(value=False)
-    marked = keyed.with_columns(meets=meets).with_columns(
-        is_alone=~pl.col("meets") & ~pl.col("meets").shift(-1, fill_value=False)
-    )
-    resolved: list[tuple[int, int, int, int]] = []
-    cluster: list[tuple[int, int, int]] = []
-    last_key = 0
-    for *run, key, met in marked.filter(~pl.col("is_alone")).drop("is_alone").iter_rows():
-        if not met:
-            resolved += ((*each, last_key) for each in _largest(cluster))
-            cluster = []
-        cluster.append((run[0], run[1], run[2]))
-        last_key = key
-    resolved += ((*each, last_key) for each in _largest(cluster))
-    alone = marked.filter("is_alone").select(*_SPAN, "key")
-    every = pl.concat([alone, pl.DataFrame(resolved, schema=alone.schema, orient="row")]).sort("key", "start_s")
-    labels = ordered.filter(changes | (pl.int_range(pl.len()) == 0)).select(of)
-    return labels.select(pl.all().gather(every["key"])).hstack(every.select(_SPAN))
+    reach = (key * _ABOVE_ANY_SECOND + end_s).cum_max().shift()
+    meets = (key * _ABOVE_ANY_SECOND + start_s < reach).fill_null(value=False)
+    is_alone = ~(meets | meets.shift(-1, fill_value=False))
+    tangled = ordered.with_columns(cluster=(~meets).cum_sum()).filter(~is_alone)
+    resolved = [
+        (cluster_key, *run)
+        for (cluster_key, _), cluster in groupby(tangled.iter_rows(), key=itemgetter(0, 4))
+        for run in _largest([each[1:4] for each in cluster])
+    ]
+    rest = pl.DataFrame(resolved, schema=ordered.schema, orient="row")
+    return pl.concat([ordered.filter(is_alone), rest]).sort("key", "start_s")
 
 
 def _largest(runs: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:

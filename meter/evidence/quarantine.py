@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, OWNER_COMPUTE, OWNER_MEMORY
+from meter.evidence.series_runs import SeriesName, SeriesRuns
 
 # No reading of a card is as large: 256 times the VRAM of any, and an hour of it still sums within 64 bits.
 _VALUE_BOUND = 2**50
@@ -14,24 +15,23 @@ _RATIOS = (GPU_BUSY.name, OWNER_COMPUTE.name)
 _MEMORIES = (GPU_MEMORY_USED.name, OWNER_MEMORY.name)
 
 
-def sift(samples: pl.DataFrame, vram_total_bytes: Mapping[str, int]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The readings that a card can have made, and the others; columns as in `SAMPLE_COLUMNS`.
+def sift(read: SeriesRuns, vram_total_bytes: Mapping[str, int]) -> tuple[SeriesRuns, SeriesRuns]:
+    """The readings that a card can have made, and the others.
 
     None has made a negative number, a ratio above 1, more memory than `vram_total_bytes` says of the card by its UUID
     (where it says nothing: 2^50 bytes or more), infinity, or no number at all.
     """
-    totals = pl.DataFrame(
-        list(vram_total_bytes.items()), schema={"gpu_uuid": pl.String, "total": pl.Int64}, orient="row"
-    )
-    most = (
-        pl.when(pl.col("series").is_in(_RATIOS))
-        .then(_RATIO_BOUND)
-        .when(pl.col("series").is_in(_MEMORIES) & pl.col("total").is_not_null())
-        .then(pl.col("total"))
-        .otherwise(_VALUE_BOUND - 1)
-    )
+    value = read.runs["value"]
+    most = pl.Series([_most(name, vram_total_bytes) for name in read.names], dtype=pl.Float64)
     # In polars a NaN is above every number, and a comparison with null is null.
-    sound = pl.col("value").is_between(0, most).fill_null(value=False)
-    judged = samples.join(totals, on="gpu_uuid", how="left", maintain_order="left").with_columns(is_sound=sound)
-    columns = samples.columns
-    return judged.filter("is_sound").select(columns), judged.filter(~pl.col("is_sound")).select(columns)
+    is_sound = ((value >= 0) & (value <= most.gather(read.runs["key"]))).fill_null(value=False)
+    if is_sound.all():
+        return read, SeriesRuns(read.names, read.runs.clear())
+    return SeriesRuns(read.names, read.runs.filter(is_sound)), SeriesRuns(read.names, read.runs.filter(~is_sound))
+
+
+def _most(name: SeriesName, vram_total_bytes: Mapping[str, int]) -> float:
+    if name.series in _RATIOS:
+        return _RATIO_BOUND
+    most = vram_total_bytes.get(name.gpu_uuid) if name.series in _MEMORIES else None
+    return _VALUE_BOUND - 1 if most is None else most

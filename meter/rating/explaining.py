@@ -1,7 +1,7 @@
 """Why a charge is what it is: stretch by stretch, in quantities that sum to it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import polars as pl
@@ -22,8 +22,9 @@ class ExplainedStretch:
     """Seconds [start_s, end_s) of a charge in which nothing changes.
 
     `presence` is what was known of the device, None where there is none; `gap` the class of the seconds. `used_bytes`
-    is what the grant used of the VRAM in each second; None: no reading. `quarantined` counts the readings of each
-    second that no card can have made. `quantity` is of all the seconds, in what the charge counts.
+    is what the grant used of the VRAM in each second, `busy_millionths` how busy its device was; None: no reading.
+    `owners` are those that the node told of on the device. `quarantined` counts the readings of each second that no
+    card can have made. `quantity` is of all the seconds, in what the charge counts.
     """
 
     start_s: int
@@ -32,6 +33,8 @@ class ExplainedStretch:
     gap: GapClass
     rate: Rate | None
     used_bytes: int | None
+    busy_millionths: int | None
+    owners: tuple[str, ...]
     quarantined: int
     quantity: int
 
@@ -62,8 +65,41 @@ def explain(
     others = [each.stretch for each in segments if each.grant not in {own.grant for own in mine}]
     pieces = [piece for each in mine for piece in _cut(each, evidence, by_second=by_second)]
     sums = measure(evidence, [*(each.stretch for each in pieces), *others])[: len(pieces)]
-    known = {name: _runs_of(evidence, name, mine) for name in ("presence", "quarantined")}
+    known = _Known.of(evidence, mine[0].grant) if mine else _Known()
     return [_explained(piece, of_piece, known) for piece, of_piece in zip(pieces, sums, strict=True)]
+
+
+_Run = tuple[int, int, int]
+"""(first second, second after the last, value)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What evidence says of one device; of the node where it never heard of the device."""
+
+    presence: Sequence[_Run] = ()
+    busy: Sequence[_Run] = ()
+    quarantined: Sequence[_Run] = ()
+    owners: Mapping[str, Sequence[_Run]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, evidence: Evidence, grant: Grant) -> "_Known":
+        """Of the device that the grant is on; nothing where it has none."""
+        if grant.is_record_only:
+            return cls()
+        its = evidence.runs.filter(gpu_uuid=grant.gpu_uuid, mig_uuid=grant.mig_uuid or "")
+        presence = its.filter(quantity="presence")
+        if presence.is_empty():
+            is_sampled = pl.col("value") == Presence.SAMPLED
+            value = pl.when(is_sampled).then(int(Presence.ABSENT)).otherwise("value")
+            presence = evidence.presence().filter(gpu_uuid="").with_columns(value=value)
+        used = its.filter(pl.col("owner") != "", quantity="vram_used")
+        return cls(
+            _runs(presence),
+            _runs(its.filter(quantity="busy", owner="")),
+            _runs(its.filter(quantity="quarantined")),
+            {owner: _runs(used.filter(owner=owner)) for owner in used["owner"].unique().sort()},
+        )
 
 
 def _cut(segment: Segment, evidence: Evidence, *, by_second: bool) -> Iterable[Segment]:
@@ -82,24 +118,14 @@ def _cut(segment: Segment, evidence: Evidence, *, by_second: bool) -> Iterable[S
         yield replace(segment, stretch=replace(stretch, start_s=start_s, end_s=end_s))
 
 
-def _runs_of(evidence: Evidence, quantity: str, segments: Sequence[Segment]) -> list[tuple[int, int, int]]:
-    """(start_s, end_s, value) of the charge's device; of the node where evidence knows nothing of the device."""
-    if not segments or segments[0].grant.is_record_only:
-        return []
-    grant = segments[0].grant
-    runs = evidence.quantity(quantity)
-    its = runs.filter(gpu_uuid=grant.gpu_uuid, mig_uuid=grant.mig_uuid or "")
-    if its.is_empty() and quantity == "presence":
-        is_sampled = pl.col("value") == Presence.SAMPLED
-        value = pl.when(is_sampled).then(int(Presence.ABSENT)).otherwise("value")
-        its = runs.filter(gpu_uuid="").with_columns(value=value)
-    ordered = its.select("start_s", end_s=pl.col("start_s") + pl.col("seconds"), value="value").sort("start_s")
+def _runs(frame: pl.DataFrame) -> list[_Run]:
+    ordered = frame.select("start_s", end_s=pl.col("start_s") + pl.col("seconds"), value="value").sort("start_s")
     return list(ordered.iter_rows())
 
 
-def _explained(segment: Segment, sums: Sums, known: Mapping[str, list[tuple[int, int, int]]]) -> ExplainedStretch:
+def _explained(segment: Segment, sums: Sums, known: _Known) -> ExplainedStretch:
     stretch = segment.stretch
-    presence = _value_at(known["presence"], stretch.start_s)
+    presence = _value_at(known.presence, stretch.start_s)
     quantity, _whole = quantity_of(segment, sums)
     (gap,) = [each for each in GapClass if getattr(sums, each.value)]
     return ExplainedStretch(
@@ -109,10 +135,12 @@ def _explained(segment: Segment, sums: Sums, known: Mapping[str, list[tuple[int,
         gap=gap,
         rate=segment.rate,
         used_bytes=sums.used // stretch.seconds if sums.covered else None,
-        quarantined=_value_at(known["quarantined"], stretch.start_s) or 0,
+        busy_millionths=_value_at(known.busy, stretch.start_s),
+        owners=tuple(owner for owner, runs in known.owners.items() if _value_at(runs, stretch.start_s) is not None),
+        quarantined=_value_at(known.quarantined, stretch.start_s) or 0,
         quantity=quantity,
     )
 
 
-def _value_at(runs: Iterable[tuple[int, int, int]], second_s: int) -> int | None:
+def _value_at(runs: Iterable[_Run], second_s: int) -> int | None:
     return next((value for start_s, end_s, value in runs if start_s <= second_s < end_s), None)

@@ -20,4 +20,6 @@ def close_hours(database: Database, principal: Principal, until_us: int) -> Iter
         hours = closing_store.unclosed_hours(connection, principal, until_us)
     for start_us in hours:
         with database.write() as connection:
-            yield closing_store.close_hour(connection, principal, start_us)
+            closed = closing_store.close_hour(connection, principal, start_us)
+        if closed is not None:
+            yield closed

@@ -35,10 +35,15 @@ def unclosed_hours(connection: Connection, principal: Principal, until_us: int) 
     return list(connection.execute(query).scalars())
 
 
-def close_hour(connection: Connection, principal: Principal, start_us: int) -> HourDigest:
-    """Close every window of the hour. ConflictError where one of them cannot be, and why; nothing is closed then."""
+def close_hour(connection: Connection, principal: Principal, start_us: int) -> HourDigest | None:
+    """Close every window of the hour; None where another was faster.
+
+    ConflictError where one of them cannot be closed, and why; nothing is closed then.
+    """
     principal.require(Role.OPERATOR, Role.BILLING)
     serialize(connection, "hours closed")
+    if is_closed(connection, principal, start_us):
+        return None
     its_windows = load_windows(connection, principal, Period(start_us, start_us + HOUR_US))
     for window in its_windows:
         serialize(connection, f"window {window.node} {window.start_us}")

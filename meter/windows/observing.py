@@ -1,7 +1,6 @@
 """What there is to rate a window by: its record out of the database, and its evidence, frozen or out of the store."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import quote
 
 import polars as pl
@@ -11,6 +10,7 @@ from domain.errors import EvidenceError, UnavailableError
 from domain.period import HOUR_US, Period, ceil_second, format_instant
 from meter.evidence.evidence import CONTEXT_S, Evidence, make_evidence
 from meter.evidence.evidence_file import read_evidence, write_evidence
+from meter.evidence.evidence_store import EvidenceStore
 from meter.evidence.observations import SAMPLE_COLUMNS, Observations
 from meter.windows.ledger_store import NO_NODE, FrozenEvidence, load_revisions
 from meter.windows.record_store import WindowRecord, read_record
@@ -64,13 +64,13 @@ class Observer:
         database: Database,
         principal: Principal,
         observations: Observations,
-        evidence_dir: Path,
+        evidence_store: EvidenceStore,
         rules: SettleRules,
     ) -> None:
         self._database = database
         self._principal = principal
         self._observations = observations
-        self._evidence_dir = evidence_dir
+        self._evidence_store = evidence_store
         self._rules = rules
 
     def record(self, node: str, hour: Period) -> WindowRecord:
@@ -149,7 +149,7 @@ class Observer:
 
     def frozen(self, frozen: FrozenEvidence, node: str, hour: Period) -> Evidence:
         """The frozen evidence of an hour; EvidenceError where its file is gone or is not what was frozen."""
-        return read_evidence(self._evidence_dir / frozen.path, node, hour, frozen.digest)
+        return read_evidence(self._evidence_store, frozen.path, node, hour, frozen.digest)
 
     def charged(self, node: str, hour: Period) -> Charged:
         """What the charges of the window were made of: its evidence, and the record as it is by now."""
@@ -175,7 +175,7 @@ class Observer:
         hour = format_instant(evidence.period.start_us)[:13].replace("T", "/")
         # With the digest in its name a file never takes the place of other evidence, should two meters meet here.
         path = f"{hour}/{quote(evidence.node, safe='') or '_'}.r{revision}.{evidence.digest[:12]}.parquet"
-        size_bytes = write_evidence(evidence, self._evidence_dir / path)
+        size_bytes = write_evidence(evidence, self._evidence_store, path)
         return FrozenEvidence(
             revision, path, evidence.digest, size_bytes, observed.samples, evidence.quarantined_samples, skew_us
         )

@@ -45,7 +45,7 @@ def test_a_run_prints_each_window_and_the_next_one_changes_nothing(gputab: Gputa
     first = gputab("meter", "run", *PERIOD, "--format", "json")
     assert (first.code, first.err) == (0, "")
     every = {"node": "", "state": "settled", "unpriced_seconds": 0, "charges": 2}
-    every |= {"residual_compute": 0, "residual_vram": 0}
+    every |= {"residual_compute": 0, "residual_vram": 0, "quarantined_samples": 0, "clock_off_us": None}
     assert [{key: value for key, value in row.items() if key != "amount"} for row in first.data["rows"]] == [
         {**every, "window": "2026-03-31T15:00:00Z", "rated_until": "2026-03-31T16:00:00Z"},
         {**every, "window": "2026-03-31T16:00:00Z", "rated_until": "2026-03-31T17:00:00Z"},

@@ -15,6 +15,7 @@ from domain.prices import GapRules, PriceBook, Rate, VramBasis
 from domain.tenants import Tenant
 from domain.units import GIB
 from meter.evidence.evidence import CONTEXT_S, Evidence
+from meter.evidence.evidence_store import EvidenceStore, FolderStore
 from meter.evidence.observations import Observations, RecordedObservations
 from meter.rating.charges import Charge
 from meter.rating.rating import rate
@@ -195,12 +196,18 @@ def recorded(make_samples: MakeSamples) -> Recorded:
 
 
 @pytest.fixture
-def make_observer(ledger: Database, operator: Principal, tmp_path: Path) -> MakeObserver:
-    """What reads windows of the ledger, with their evidence in `tmp_path / "evidence"`."""
+def evidence_store(tmp_path: Path) -> EvidenceStore:
+    """Where evidence is frozen: the folder `tmp_path / "evidence"`, unless a file has a fixture of its own."""
+    return FolderStore(tmp_path / "evidence")
+
+
+@pytest.fixture
+def make_observer(ledger: Database, operator: Principal, evidence_store: EvidenceStore) -> MakeObserver:
+    """What reads windows of the ledger, with their evidence in `evidence_store`."""
 
     def make(observations: Observations, database: Database = ledger, *, accepts_skew: bool = False) -> Observer:
         rules = SettleRules(grace_us=30 * MICROSECONDS, deadline_us=72 * HOUR_US, accepts_skew=accepts_skew)
-        return Observer(database, operator, observations, tmp_path / "evidence", rules)
+        return Observer(database, operator, observations, evidence_store, rules)
 
     return make
 

@@ -108,6 +108,20 @@ def test_a_share_is_explained_by_what_was_proved_to_be_its_own(told: Explain) ->
     assert told(observe(rows, end=10), *shares, charged=("a2", "vram")) == [(0, 10, "SAMPLED", "measured", GIB)]
 
 
+def test_who_was_on_the_card_and_how_busy_it_was_is_told(make_book: MakeBook, tenants: dict[str, Tenant]) -> None:
+    busy = [("gpu_busy_ratio", "GPU-1", "", "", second, 0.25) for second in (0, 1)]
+    owned = [*use_of([1, 2], GIB, owner="alloc:a1"), *use_of([2], GIB, owner="unattributed")]
+    evidence = observe([*use_of(range(3), 2 * GIB), *busy, *owned], end=3)
+    grant, books = make_grant(0, 3), make_book()
+    (charge,) = gpu_charges(rate(evidence, [grant], tenants, books))
+    stretches = explain(charge, evidence, [grant], tenants, books)
+    assert [(each.busy_millionths, each.owners) for each in stretches] == [
+        (250_000, ()),
+        (250_000, ("alloc:a1",)),
+        (None, ("alloc:a1", "unattributed")),
+    ]
+
+
 def test_a_grant_without_a_device_is_on_record_and_nothing_was_observed(told: Explain) -> None:
     record = make_grant(0, 60, gpu_uuid=None)
     assert told(observe([], node=""), record) == [(0, 60, "", "on_record", None)]
