@@ -9,14 +9,16 @@ from allocator.stock import Card
 from domain.capacity import DeviceState
 from domain.grants import GrantKind
 from domain.inventory import Device, Inventory, MigInstance
-from domain.units import MIB, milli_gpu
+from domain.units import CARD_SMS_MAX, CARD_VRAM_BYTES_MAX, MIB, milli_gpu
 
 # What a BIGINT and a float that counts whole things both hold.
 _WHOLE_MAX = 2**53 - 1
-_MIB_MAX = _WHOLE_MAX // MIB
 _CARDS_MAX = 128
 
 Whole = Annotated[StrictInt, Field(ge=0, le=_WHOLE_MAX)]
+# More than any card has would make quantities of an hour that the ledger cannot hold.
+CardBytes = Annotated[StrictInt, Field(ge=0, le=CARD_VRAM_BYTES_MAX)]
+CardSms = Annotated[StrictInt, Field(ge=0, le=CARD_SMS_MAX)]
 Text = Annotated[StrictStr, Field(max_length=256)]
 
 
@@ -34,7 +36,7 @@ class AllocationOrder(_Body):
     kind: GrantKind
     count: Annotated[StrictInt, Field(ge=1, le=_CARDS_MAX, description="whole cards, all of one node")] = 1
     milli_gpu: Annotated[StrictInt, Field(ge=1, le=999)] | None = None
-    vram_mib: Annotated[StrictInt, Field(ge=1, le=_MIB_MAX)] | None = None
+    vram_mib: Annotated[StrictInt, Field(ge=1, le=CARD_VRAM_BYTES_MAX // MIB)] | None = None
     mig_profile: Text | None = None
     model: Text | None = None
     sku: Text | None = None
@@ -168,8 +170,8 @@ class MigInstanceReport(_Body):
     profile: Text
     start: Whole
     slices: Whole
-    sm_count: Annotated[Whole, Field(ge=1)]
-    vram_bytes: Annotated[Whole, Field(ge=1)]
+    sm_count: Annotated[CardSms, Field(ge=1)]
+    vram_bytes: Annotated[CardBytes, Field(ge=1)]
     generation: Whole = 1
 
     def instance(self) -> MigInstance:
@@ -183,10 +185,10 @@ class DeviceReport(_Body):
     uuid: Text
     index: Whole
     model: Text
-    vram_total_bytes: Whole
-    vram_reserved_bytes: Whole
+    vram_total_bytes: CardBytes
+    vram_reserved_bytes: CardBytes
     mig_enabled: StrictBool = False
-    sm_count: Whole | None = None
+    sm_count: CardSms | None = None
     pci_bus_id: Text = ""
     driver_version: Text = ""
     minor: Whole | None = None

@@ -19,7 +19,7 @@ UNITS: dict[str, tuple[str, int]] = {
     "GiB-second": ("byte-seconds", 2**30),
 }
 
-# Bounds that keep every charge of an hour inside a BIGINT, on cards of up to a TiB.
+# Bounds that keep every charge of an hour inside a BIGINT, on cards of up to `CARD_VRAM_BYTES_MAX` of domain/units.py.
 _HOURLY_PRICE_MAX = 1_000_000
 _PRICE_DECIMALS_MAX = 12
 # Decimal itself also reads "2_20", as 220, and powers of ten, blanks around and digits of other scripts.

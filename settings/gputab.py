@@ -14,12 +14,21 @@ from pydantic_settings import (
 )
 
 from domain.errors import InputError
+from settings.evidence_place import EvidencePlace
 from settings.values import LocalPath, NodeName, ServerUrl, Token, Whole, check_text, check_token_goes_to
 
 CONFIG_FILE = Path("gputab.toml")
 _PREFIX = "GPUTAB_"
 # Values that may hold a password or a token; messages never repeat them.
-_SECRET = ("token", "victoriametrics_token", "database_url", "victoriametrics_url", "allocator_url", "alertmanager_url")
+_SECRET = (
+    "token",
+    "victoriametrics_token",
+    "database_url",
+    "victoriametrics_url",
+    "allocator_url",
+    "alertmanager_url",
+    "evidence_dir",
+)
 
 
 class Settings(BaseSettings):
@@ -46,7 +55,9 @@ class Settings(BaseSettings):
     token: Token | None = Field(None, description="the bearer token of this person, node or program")
     node: NodeName = Field(default_factory=lambda: os.uname().nodename, description="this machine's name")
     data_dir: LocalPath = Field(Path(".gputab"), description="queue, evidence and unpacked programs")
-    evidence_dir: LocalPath | None = Field(None, description="frozen evidence; default DATA_DIR/evidence")
+    evidence_dir: EvidencePlace | None = Field(
+        None, description="frozen evidence: a folder, or s3://BUCKET/PREFIX; default DATA_DIR/evidence"
+    )
     sku_table: LocalPath | None = Field(None, description="a TOML file of SKUs that replaces the built-in table")
     victoriametrics_binary: LocalPath | None = Field(None, description="the victoria-metrics program to start")
     vmalert_binary: LocalPath | None = Field(None, description="the vmalert program to start")
@@ -80,8 +91,8 @@ class Settings(BaseSettings):
         return token
 
     @property
-    def evidence_path(self) -> Path:
-        """The folder of frozen evidence."""
+    def evidence_path(self) -> Path | str:
+        """The folder of frozen evidence, as text where it is the URL of one in a bucket."""
         return self.evidence_dir or self.data_dir / "evidence"
 
     @property

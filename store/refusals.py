@@ -18,6 +18,7 @@ _GONE = "the server ended the connection; try again"
 _CHECK = "check `database_url`, and that the server and the database, or the file, are there"
 _ACCOUNT = "check the user and the password of `database_url`, and whom the server lets in"
 _NOT_OURS = "it holds what no gputab made; name another database by `database_url`"
+_BEYOND_SQLITE = "too large to convert to SQLite"
 _HELD = f"another process has held its lock for {LOCK_TIMEOUT_MS // 1000} s; stop it or try again"
 
 # SQLite has few codes of its own, so its words tell.
@@ -68,6 +69,11 @@ def plain_errors() -> Iterator[None]:
         if plain is None:
             raise
         raise plain from error
+    except OverflowError as error:
+        # sqlite3's own, before the statement gets to the database.
+        if _BEYOND_SQLITE not in str(error):
+            raise
+        raise _not_kept(str(error)) from error
 
 
 def _plain(error: DatabaseError) -> GputabError | None:
@@ -77,13 +83,17 @@ def _plain(error: DatabaseError) -> GputabError | None:
         if "NUL" in reason and (error.statement or "").startswith("SELECT"):
             # It is the name of nothing: PostgreSQL keeps no such text.
             return NotFoundError("cannot find a name with a NUL character in it: check the name")
-        return InputError(f"cannot keep this in the database: {reason}; use a smaller number, or plain text")
+        return _not_kept(reason)
     if reason.startswith("invalid connection option"):
         return InputError(f"cannot use the database URL: {reason}; name options as libpq does")
     if code in _OVERTAKEN:
         return ConflictError(f"cannot write: another process was faster ({reason}); look at what it wrote, try again")
     remedy = _remedy(error, reason, code)
     return None if remedy is None else UnavailableError(f"cannot use the database: {reason}; {remedy}")
+
+
+def _not_kept(reason: str) -> InputError:
+    return InputError(f"cannot keep this in the database: {reason}; use a smaller number, or plain text")
 
 
 def _remedy(error: DatabaseError, reason: str, code: str) -> str | None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,11 +17,14 @@ from domain.mig import SLICES_MAX
 from domain.period import format_instant, parse_instant
 from domain.problems import SHOWN_PROBLEMS, listed
 from domain.slugs import check_model, check_name, check_slug
-from domain.units import MIB, WHOLE_GPU_UNITS, milli_gpu
+from domain.units import CARD_VRAM_BYTES_MAX, MIB, WHOLE_GPU_UNITS, milli_gpu
 
 _WHOLE_NUMBER = re.compile("[0-9]{1,9}")
 # No power of ten: a short cell would stand for one of a million digits.
-_MIB = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
+_MIB = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
+# What other programs write where they have nothing. It would be the name of a card; a tenant may be called so.
+_SLUGS = ("tenant", "project")
+_NOTHING = frozenset({"nan", "none", "null", "<na>", "n/a", "#n/a"})
 _SHOWN_CHARACTERS = 80
 _Value = TypeVar("_Value")
 
@@ -140,6 +144,9 @@ def _read_row(line: int, cells: Mapping[str, str]) -> Row:
     def optional(name: str, read: Callable[[str], _Value]) -> _Value | None:
         return read(cells[name]) if cells.get(name) else None
 
+    for name, text in cells.items():
+        if text.lower() in _NOTHING and name not in _SLUGS:
+            raise InputError(f"cannot use {text!r} as {name}: leave a cell empty that has no value")
     row = Row(
         line=line,
         allocation=check_name("name of an allocation", cells["allocation"]),
@@ -211,6 +218,11 @@ def _read_mib(text: str) -> int:
     exact_bytes = Fraction(text) * MIB
     if exact_bytes.denominator != 1:
         raise InputError(f"cannot use vram_mib {text!r}: it must be whole bytes (1 MiB is 2^20 bytes)")
+    if exact_bytes > CARD_VRAM_BYTES_MAX:
+        raise InputError(
+            f"cannot use vram_mib {text!r}: no card has more than {CARD_VRAM_BYTES_MAX // MIB} MiB; write MiB, not "
+            "bytes"
+        )
     return int(exact_bytes)
 
 
@@ -227,9 +239,17 @@ def _read_instant(text: str) -> int:
     return instant_us
 
 
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise InputError(f"cannot use labels that name {twice[:_SHOWN_CHARACTERS]!r} twice: keep one")
+    return found
+
+
 def _read_labels(text: str) -> str:
     try:
-        labels = json.loads(text)
+        labels = json.loads(text, object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"cannot read the labels {text[:_SHOWN_CHARACTERS]!r}: write a JSON object of strings"

@@ -110,7 +110,7 @@ def _touched(old: AllocationRecord | None, new: AllocationRecord) -> Iterator[tu
     since says nothing new of the hours before.
     """
     before = () if old is None else old.grants
-    if old is not None and (old.owner.tenant, old.owner.project) != (new.owner.tenant, new.owner.project):
+    if old is not None and _whose(old.owner) != _whose(new.owner):
         for record in (*before, *new.grants):
             yield _node(record), record.period
         return
@@ -125,6 +125,11 @@ def _touched(old: AllocationRecord | None, new: AllocationRecord) -> Iterator[tu
                 yield _node(one), one.period
             elif first.end_us != second.end_us:
                 yield _node(one), Period(*sorted((first.period.end_us, second.period.end_us)))
+
+
+def _whose(owner: Owner) -> tuple[str, str, str | None]:
+    """Who pays, and by which other name use is theirs (domain/owners.py); a source never becomes another."""
+    return owner.tenant, owner.project, owner.source_id
 
 
 def _node(record: GrantRecord) -> str:

@@ -208,7 +208,8 @@ def _mig_size(
 ) -> tuple[int, int, int, int | None]:
     """Compute units, of how many, VRAM bytes and first slice of a MIG instance.
 
-    The instance's own sizes if it is known, else those of its profile, else what the row says.
+    The instance's own sizes if it is known, which the row may only repeat; else those of its profile, of which drivers
+    report some MiB more or less, so that the row may say how much; else what the row says.
     """
     if card is not None and not card.mig_enabled:
         raise InputError(f"the card {row.gpu_uuid!r} is not in MIG mode then: write the kind whole or share")
@@ -229,6 +230,11 @@ def _mig_size(
         raise InputError(
             f"a {row.mig_profile} of a {model!r} is {milli_gpu(size.sm_count, total)} milli-GPU, not {row.milli_gpu}: "
             "leave the cell empty"
+        )
+    if instance is not None and row.vram_bytes not in (None, instance.vram_bytes):
+        raise InputError(
+            f"the MIG instance {row.mig_uuid!r} has {instance.vram_bytes} bytes of VRAM, not {row.vram_bytes}: leave "
+            "vram_mib empty"
         )
     mig_start = row.mig_start if instance is None else instance.start_slice
     return size.sm_count, total, size.vram_bytes if row.vram_bytes is None else row.vram_bytes, mig_start

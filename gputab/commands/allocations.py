@@ -26,13 +26,18 @@ def import_file(
     file: Annotated[Path, typer.Argument(help="the records, in CSV with a header")],
     source: Annotated[str, typer.Option(help="who says so; a source replaces only what it said itself")] = "csv",
     create_tenants: Annotated[bool, typer.Option("--create-tenants", help="make tenants and projects")] = False,
-    zone: Annotated[str, typer.Option(help="with --create-tenants: their billing zone, for ever")] = "UTC",
+    zone: Annotated[
+        str | None, typer.Option(help="with --create-tenants: their billing zone, for ever; default: UTC")
+    ] = None,
     currency: Annotated[str | None, typer.Option(help="with --create-tenants: their currency, for ever")] = None,
 ) -> None:
     """Store the records of a file, all of them or none; the same file again changes nothing."""
     if create_tenants and currency is None:
         raise InputError("cannot create tenants without their currency: give --currency, such as CNY")
-    new_tenants = NewTenants(zone, currency) if create_tenants and currency is not None else None
+    for option, value in (("--zone", zone), ("--currency", currency)):
+        if value is not None and not create_tenants:
+            raise InputError(f"cannot use {option} {value!r} where no tenants are made: give --create-tenants with it")
+    new_tenants = NewTenants(zone or "UTC", currency) if create_tenants and currency is not None else None
     config = composition.settings()
     problems = Problems()
     rows = read_records(file, problems)
@@ -99,5 +104,7 @@ def read_records(file: Path, problems: Problems) -> list[Row]:
             progress.open(file, "r", encoding="utf-8-sig", newline="", description=f"reading {file.name}") as lines,
         ):
             return read_rows(lines, problems)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InputError(f"cannot read {str(file)!r}: {error.strerror}; check the path") from error
+    except UnicodeDecodeError as error:
         raise InputError(f"cannot read {str(file)!r}: {error}; give a CSV file in UTF-8") from error

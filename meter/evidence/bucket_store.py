@@ -11,17 +11,19 @@ from botocore.exceptions import (
     ClientError,
     CredentialRetrievalError,
     HTTPClientError,
+    IncompleteReadError,
     NoCredentialsError,
     PartialCredentialsError,
 )
+from botocore.exceptions import ConnectionError as UnreachableError
 
 from domain.errors import EvidenceError, UnavailableError
 from domain.urls import without_credentials
 
-# A server that does not answer costs half a minute at most, and one that cannot be reached a few seconds.
+# A server that does not answer costs ten seconds, and one that cannot be reached less: a window is lent for twenty.
 _CONFIG = Config(
     connect_timeout=3,
-    read_timeout=10,
+    read_timeout=5,
     retries={"mode": "standard", "total_max_attempts": 2},
     # The signature covers the content, so that what was damaged on its way is refused. Every server checks it, while
     # the newer checksums, which the library would send on its own, are unknown to many.
@@ -29,6 +31,7 @@ _CONFIG = Config(
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
 )
+_NO_ANSWER = (UnreachableError, HTTPClientError, IncompleteReadError)
 _FAILURES = (ClientError, BotoCoreError, OSError, ValueError)
 _GONE = {"NoSuchKey": "it is gone", "InvalidObjectState": "it was moved to an archive"}
 _CREDENTIALS_CODES = {"AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch"}
@@ -77,6 +80,9 @@ class BucketStore:
         session = botocore.session.get_session()
         # For the session, so that it bounds the asking for credentials as well.
         session.set_default_client_config(_CONFIG)
+        if session.get_credentials() is None:
+            # Said here, so that the next use looks for them again.
+            raise NoCredentialsError
         return session.create_client("s3")
 
     def _get(self, path: str) -> bytes:
@@ -106,10 +112,10 @@ class BucketStore:
         if code in _CREDENTIALS_CODES:
             return f"the server answers {code!r}", f"mend {_CREDENTIALS}, or let them get, put and list there"
         if code is not None:
-            return f"the server answers {code!r}", "see its log, or try again later"
+            return f"the server answers {code!r}", "see AWS_ENDPOINT_URL and AWS_DEFAULT_REGION, or try again later"
         if isinstance(error, (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)):
             return f"there are no credentials to be had ({kind})", f"set {_CREDENTIALS}"
-        if isinstance(error, HTTPClientError):
+        if isinstance(error, _NO_ANSWER):
             return f"{_server(error)} does not answer ({kind})", "start it, or mend AWS_ENDPOINT_URL"
         return f"what is set for AWS cannot be used ({kind})", "mend the AWS_* variables and the files in ~/.aws"
 
@@ -119,6 +125,6 @@ def _code(error: Exception) -> str | None:
     return str(error.response["Error"]["Code"])[:64] if isinstance(error, ClientError) else None
 
 
-def _server(error: HTTPClientError) -> str:
+def _server(error: BotoCoreError) -> str:
     url = urlsplit(without_credentials(str(error.kwargs.get("endpoint_url", ""))))
     return repr(f"{url.scheme}://{url.netloc}") if url.netloc else "the server"

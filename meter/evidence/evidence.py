@@ -30,7 +30,7 @@ import polars as pl
 from domain.period import Period, ceil_second
 from domain.samples import UNATTRIBUTED
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_UP, OWNER_COMPUTE, OWNER_MEMORY
-from meter.evidence.folding import apart, fold, without
+from meter.evidence.folding import apart, differing, stretches_of, without
 from meter.evidence.presence import Device, Presence, Stretches, Timeline, presence
 from meter.evidence.quarantine import sift
 from meter.evidence.series_runs import SeriesName, SeriesRuns, fold_series
@@ -50,6 +50,8 @@ RUN_COLUMNS = {
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 _DEVICE = ("gpu_uuid", "mig_uuid")
 _KEY = (*_DEVICE, "owner", "quantity")
+Run = tuple[int, int, int]
+"""(start_s, end_s, value), half-open."""
 # (device, quantity, start_s, end_s, value)
 _DeviceRun = tuple[Device, str, int, int, int]
 
@@ -95,6 +97,20 @@ class Evidence:
             is_presence, pl.col("value").is_in([Presence.SAMPLED, Presence.LOST, Presence.ABSENT])
         ).with_columns(quantity=pl.lit("looked"))
         return _inside(pl.concat([sampled, looked]), self.period).group_by(_KEY).agg(pl.col("seconds").sum())
+
+    def line(self, device: Device, quantity: str, owner: str = "") -> list[Run]:
+        """The runs of one quantity of one device and owner, in order."""
+        runs = self.runs.slice(*self._places.get((*device, owner, quantity), (0, 0)))
+        spans = zip(*(runs[column].to_list() for column in ("start_s", "seconds", "value")), strict=True)
+        return [(start_s, start_s + seconds, value) for start_s, seconds, value in spans]
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, ...], tuple[int, int]]:
+        """The first row and the number of rows of each device, owner and quantity."""
+        columns = [self.runs[column] for column in _KEY]
+        first, last = stretches_of(differing(*columns), self.runs.height)
+        keys = zip(*(column[first] for column in columns), strict=True)
+        return {key: (row, end - row) for key, row, end in zip(keys, first, last + 1, strict=True)}
 
     def presence(self) -> pl.DataFrame:
         """Runs of presence of every device, context included."""
@@ -151,15 +167,10 @@ def make_evidence(
         runs = [without(runs[0], _lost_runs(numbers, lost))]
     rows = [(numbers[*device, "", quantity], *run) for device, quantity, *run in of_devices]
     runs.append(pl.DataFrame(rows, schema=runs[0].schema, orient="row"))
-    whole = fold(apart(pl.concat(runs)), ("key", "value"))
-    labels = pl.DataFrame(known, schema=dict.fromkeys(_KEY, pl.String), orient="row")
-    return Evidence(
-        node,
-        period,
-        labels.select(pl.all().gather(whole["key"])).hstack(
-            whole.select("start_s", seconds=pl.col("end_s") - pl.col("start_s"), value="value")
-        ),
-    )
+    whole = apart(pl.concat(runs))
+    labels = pl.DataFrame(known, schema=dict.fromkeys(_KEY, pl.String), orient="row")[whole["key"]]
+    seconds = (whole["end_s"] - whole["start_s"]).alias("seconds")
+    return Evidence(node, period, labels.hstack([whole["start_s"], seconds, whole["value"]]))
 
 
 def _key_of(name: SeriesName) -> tuple[str, str, str, str] | None:
@@ -175,7 +186,7 @@ def _lost(seen: SeriesRuns, known: Iterable[Device]) -> dict[Device, list[tuple[
     if not saying:
         return lost
     said = seen.runs.filter(pl.col("value") == 0, pl.col("key").is_in(saying))
-    for key, start_s, end_s in said.select("key", "start_s", "end_s").iter_rows():
+    for key, start_s, end_s, _ in said.iter_rows():
         gpu_uuid, mig_uuid = seen.names[key].device
         taken = [device for device in known if device[0] == gpu_uuid] if mig_uuid == "" else [(gpu_uuid, mig_uuid)]
         for device in taken:
@@ -188,17 +199,18 @@ def _values(seen: SeriesRuns, keys: Sequence[int | None], period: Period) -> pl.
     start_s, end_s = period.first_second, ceil_second(period.end_us)
     scales = [_QUANTITIES.get(name.series, (None, 1))[1] for name in seen.names]
     of_series = seen.runs["key"]
-    return seen.runs.select(
-        pl.Series(keys, dtype=pl.Int64).gather(of_series).alias("key"),
+    values = seen.runs.select(
+        pl.Series("key", keys, dtype=pl.Int64)[of_series],
         pl.col("start_s").clip(lower_bound=start_s),
         pl.col("end_s").clip(upper_bound=end_s),
-        (pl.col("value") * pl.Series(scales, dtype=pl.Int64).gather(of_series)).round().cast(pl.Int64),
-    ).filter(pl.col("key").is_not_null(), pl.col("start_s") < pl.col("end_s"))
+        (pl.col("value") * pl.Series(scales, dtype=pl.Int64)[of_series]).round().cast(pl.Int64),
+    )
+    return values.filter(values["key"].is_not_null() & (values["start_s"] < values["end_s"]))
 
 
 def _lost_runs(numbers: Mapping[tuple[str, str, str, str], int], lost: Mapping[Device, Stretches]) -> pl.DataFrame:
     """Runs of being lost, of every key of the device."""
-    gone = [(key, *stretch) for (*device, _, _), key in numbers.items() for stretch in lost.get(tuple(device), ())]
+    gone = [(number, *stretch) for key, number in numbers.items() for stretch in lost.get(key[:2], ())]
     return pl.DataFrame(gone, schema=dict.fromkeys(("key", "start_s", "end_s"), pl.Int64), orient="row")
 
 
@@ -221,9 +233,9 @@ def _attributed(
 def _quarantined(refused: SeriesRuns, period: Period) -> Iterator[_DeviceRun]:
     """How many readings of each device and second were refused."""
     from_s, to_s = period.first_second, ceil_second(period.end_us)
-    rows = refused.runs.select("key", "start_s", "end_s").iter_rows()
+    rows = refused.runs.iter_rows()
     # One that came twice is one.
-    once = {(key, at_s) for key, start_s, end_s in rows for at_s in range(max(start_s, from_s), min(end_s, to_s))}
+    once = {(key, at_s) for key, start_s, end_s, _ in rows for at_s in range(max(start_s, from_s), min(end_s, to_s))}
     counts = Counter((refused.names[key].gpu_uuid, refused.names[key].mig_uuid, at_s) for key, at_s in once)
     for (gpu_uuid, mig_uuid, at_s), count in counts.items():
         yield (gpu_uuid, mig_uuid), "quarantined", at_s, at_s + 1, count

@@ -5,9 +5,10 @@ There are a few dozen times fewer of them than of samples, so what is worked out
 """
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from heapq import heappop, heappush
 from itertools import groupby
-from operator import itemgetter
+from operator import itemgetter, or_
 
 import polars as pl
 
@@ -16,16 +17,27 @@ _ABOVE_ANY_SECOND = 2**40
 _COLUMNS = ("key", "start_s", "end_s", "value")
 
 
+def differing(*columns: pl.Series) -> pl.Series:
+    """Of each row but the first, whether one of the columns, none of them null, differs from the row before."""
+    return reduce(or_, (column[1:] != column[:-1] for column in columns))
+
+
+def stretches_of(begins: pl.Series, height: int) -> tuple[pl.Series, pl.Series]:
+    """The first and the last row of each stretch of rows, where `begins` says of each but the first that one begins."""
+    first = pl.concat([pl.Series([0][:height], dtype=pl.UInt32), begins.arg_true() + 1])
+    return first, pl.concat([first[1:], pl.Series([height][:height], dtype=pl.UInt32)]) - 1
+
+
 def fold(runs: pl.DataFrame, same: Sequence[str]) -> pl.DataFrame:
-    """Neighbours that touch and agree in the columns `same` (of which one is never null) as one; in their order.
+    """Neighbours that meet, or of which the second reaches on from within the first, and that agree in the columns
+    `same` (which are never null) as one; in their order.
 
     Columns: `same`, start_s, end_s.
     """
-    differs = (pl.col(column).ne_missing(pl.col(column).shift()) for column in same)
-    begins = pl.any_horizontal(pl.col("start_s") != pl.col("end_s").shift(), *differs)
-    first = runs.select(begins.arg_true()).to_series()
-    last = pl.lit(first).shift(-1, fill_value=runs.height) - 1
-    return runs.select(pl.col(*same, "start_s").gather(first), pl.col("end_s").gather(last))
+    start_s, end_s = runs["start_s"], runs["end_s"]
+    goes_on = start_s[1:].is_between(start_s[:-1], end_s[:-1]) & (end_s[1:] >= end_s[:-1])
+    first, last = stretches_of(differing(*(runs[column] for column in same)) | ~goes_on, runs.height)
+    return pl.DataFrame([*(runs[column][first] for column in (*same, "start_s")), end_s[last]])
 
 
 def expand(runs: pl.DataFrame) -> pl.DataFrame:
@@ -48,31 +60,33 @@ def without(runs: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
 
 
 def apart(runs: pl.DataFrame) -> pl.DataFrame:
-    """The runs, in the order of their keys and of time, so that no two of one key overlap.
+    """The runs, folded, in the order of their keys and of time, so that no two of one key overlap.
 
     Where they do, the largest `value` counts. Columns: key, start_s, end_s, value, all whole numbers.
     """
-    ordered = runs.sort("key", "start_s", "end_s", descending=[False, False, True])
-    key, start_s, end_s, value = (ordered[column] for column in _COLUMNS)
-    # Most that overlap are readings that came twice: one run within another that is as large.
+    ordered = runs.sort("key", "start_s", "end_s", "value", descending=[False, False, True, True])
+    key, _, end_s, value = (ordered[column] for column in _COLUMNS)
+    # Most that overlap are readings that came twice: one run lies within another that is as large, or goes on from it.
     is_within = (key[1:] == key[:-1]) & (end_s[1:] <= end_s[:-1]) & (value[1:] <= value[:-1])
     if is_within.any():
         ordered = ordered.filter(pl.concat([pl.Series([True]), ~is_within]))
-        key, start_s, end_s, value = (ordered[column] for column in _COLUMNS)
+    ordered = fold(ordered, ("key", "value"))
+    key, start_s, end_s, _ = (ordered[column] for column in _COLUMNS)
     if not ((key[1:] == key[:-1]) & (start_s[1:] < end_s[:-1])).any():
         return ordered
     # Keys only rise, so with the key in front the latest end so far begins anew with each of them.
     reach = (key * _ABOVE_ANY_SECOND + end_s).cum_max().shift()
     meets = (key * _ABOVE_ANY_SECOND + start_s < reach).fill_null(value=False)
     is_alone = ~(meets | meets.shift(-1, fill_value=False))
-    tangled = ordered.with_columns(cluster=(~meets).cum_sum()).filter(~is_alone)
+    tangled = ordered.select(*_COLUMNS, (~meets).cum_sum().alias("cluster")).filter(~is_alone)
     resolved = [
         (cluster_key, *run)
         for (cluster_key, _), cluster in groupby(tangled.iter_rows(), key=itemgetter(0, 4))
         for run in _largest([each[1:4] for each in cluster])
     ]
-    rest = pl.DataFrame(resolved, schema=ordered.schema, orient="row")
-    return pl.concat([ordered.filter(is_alone), rest]).sort("key", "start_s")
+    rest = pl.DataFrame(resolved, schema=dict.fromkeys(_COLUMNS, pl.Int64), orient="row")
+    alone = ordered.filter(is_alone).select(_COLUMNS)
+    return fold(pl.concat([alone, rest]).sort("key", "start_s"), ("key", "value"))
 
 
 def _largest(runs: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:

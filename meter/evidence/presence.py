@@ -13,7 +13,7 @@ Device = tuple[str, str]
 Stretches = Sequence[tuple[int, int]]
 """Half-open stretches of seconds, in any order; they may overlap."""
 
-_NODE: Device = ("", "")
+NODE: Device = ("", "")
 
 
 class Presence(IntEnum):
@@ -53,7 +53,8 @@ class Timeline:
     def replaced(self, value: int, other: int) -> "Timeline":
         """A copy with another number in the place of one."""
         copy = Timeline(self._from_s, self._from_s)
-        copy._values = self._values.replace(bytes([value]), bytes([other]))
+        # The same as to replace the one by the other, and quicker where there are many of them.
+        copy._values = self._values.translate(bytes.maketrans(bytes([value]), bytes([other])))
         return copy
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
@@ -75,13 +76,14 @@ def presence(
     `lost` when a device was said to be lost, `contacts` from which heartbeat to which the node kept reporting.
     """
     node = Timeline(from_s, to_s, Presence.HOST_UNREACHABLE)
-    heard = [stretch for stretches in sampled.values() for stretch in stretches]
+    # Most devices say the same.
+    heard = {stretch for stretches in sampled.values() for stretch in stretches}
     # Within `CONTACT_SECONDS` after some sample or heartbeat; a stretch ends one second after its last sample.
     node.mark(((start_s, end_s + CONTACT_SECONDS - 1) for start_s, end_s in heard), Presence.COLLECTOR_DOWN)
     beats = ((each.start_us // MICROSECONDS, each.end_us // MICROSECONDS) for each in contacts)
     node.mark(((first_s, last_s + CONTACT_SECONDS) for first_s, last_s in beats), Presence.COLLECTOR_DOWN)
     node.mark(heard, Presence.SAMPLED)
-    yield _NODE, node
+    yield NODE, node
     for device, stretches in sampled.items():
         if device[0]:
             timeline = node.replaced(Presence.SAMPLED, Presence.ABSENT)

@@ -24,9 +24,10 @@ def sift(read: SeriesRuns, vram_total_bytes: Mapping[str, int]) -> tuple[SeriesR
     value = read.runs["value"]
     most = pl.Series([_most(name, vram_total_bytes) for name in read.names], dtype=pl.Float64)
     # In polars a NaN is above every number, and a comparison with null is null.
-    is_sound = ((value >= 0) & (value <= most.gather(read.runs["key"]))).fill_null(value=False)
-    if is_sound.all():
+    is_sound = (value >= 0) & (value <= most[read.runs["key"]])
+    if is_sound.all(ignore_nulls=False):
         return read, SeriesRuns(read.names, read.runs.clear())
+    is_sound = is_sound.fill_null(value=False)
     return SeriesRuns(read.names, read.runs.filter(is_sound)), SeriesRuns(read.names, read.runs.filter(~is_sound))
 
 

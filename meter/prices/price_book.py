@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from domain.slugs import check_slug
 
 # A hole is bridged only when both its ends lie within the context that evidence keeps around its hour.
 BRIDGE_SECONDS_MAX = 30
+# Some forty thousand rates. Of a hundred megabytes YAML would make gigabytes first.
+_BYTES_MAX = 4 * 2**20
 _SHOWN_CHARACTERS = 40
 
 _BOOK_KEYS = {"book", "currency", "gaps", "rates"}
@@ -77,7 +80,7 @@ def read_price_book(path: Path, skus: SkuTable, known_skus: frozenset[str] = fro
     """
     problems: list[str] = []
     try:
-        content = yaml.load(path.read_text("utf-8"), Loader=_TextLoader)  # noqa: S506 - a SafeLoader with fewer tags
+        content = yaml.load(_text_of(path), Loader=_TextLoader)  # noqa: S506 - a SafeLoader with fewer tags
         book = _Reader(problems, skus.names | known_skus).book(content)
     except OSError as error:
         raise InputError(f"cannot read the price book {str(path)!r}: {error.strerror}; check the path") from error
@@ -93,6 +96,34 @@ def read_price_book(path: Path, skus: SkuTable, known_skus: frozenset[str] = fro
     return book
 
 
+def _text_of(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(_BYTES_MAX + 1)
+    if len(content) > _BYTES_MAX:
+        raise InputError(
+            f"cannot read the price book {str(path)!r}: it has more than {_BYTES_MAX} bytes; load its rates in several "
+            "files that name one book"
+        )
+    return content.decode("utf-8")
+
+
+class _Collection:
+    """What stands in a place of one value; shown short, for a few links to what stands above make it endless."""
+
+    def __init__(self, value: object) -> None:
+        shortly = reprlib.Repr()
+        shortly.maxlevel = 2
+        self._shown = shortly.repr(value)
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+def _single(content: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The pairs, each with one value."""
+    return {key: _Collection(each) if isinstance(each, (list, dict, set)) else each for key, each in content.items()}
+
+
 class _Reader:
     """Reads what it can and keeps every problem for one report."""
 
@@ -105,8 +136,9 @@ class _Reader:
             self._problems.append("the file holds no book; begin with `book: NAME`")
             return None
         self._keys("the book", content, _BOOK_KEYS, needed={"book", "currency", "rates"})
-        name = str(self._name("book", "price book", content.get("book")))
-        currency = content.get("currency")
+        head = _single({key: content.get(key) for key in ("book", "currency")})
+        name = str(self._name("book", "price book", head["book"]))
+        currency = head["currency"]
         if currency is not None:
             currency = self._try("currency", check_currency, currency)
         gaps = self._gaps(content.get("gaps", {}))
@@ -125,6 +157,7 @@ class _Reader:
         if not isinstance(content, Mapping):
             self._problems.append("gaps: write `key: value` pairs")
             return GapRules()
+        content = _single(content)
         self._keys("gaps", content, _GAP_KEYS)
         bridge = content.get("bridge_seconds", GapRules().bridge_seconds)
         if not isinstance(bridge, int) or isinstance(bridge, bool) or not 0 <= bridge <= BRIDGE_SECONDS_MAX:
@@ -144,13 +177,14 @@ class _Reader:
         if not isinstance(row, Mapping):
             self._problems.append(f"{place}: write `key: value` pairs")
             return None
-        found = len(self._problems)
+        found, row = len(self._problems), _single(row)
         self._keys(place, row, _RATE_KEYS, needed={"dimension", "sku", "price", "unit", "from"})
         dimension, sku = row.get("dimension"), str(row.get("sku"))
         counts = DIMENSIONS.get(dimension) if isinstance(dimension, str) else None
         if counts is None and dimension is not None:
             self._problems.append(f"{place}: cannot price the dimension {dimension!r}; write {', '.join(DIMENSIONS)}")
-        is_known = sku == ANY_SKU or sku in self._skus or sku.partition("/")[0] in self._skus
+        card, _, profile = sku.partition("/")
+        is_known = sku == ANY_SKU or sku in self._skus or (card in self._skus and profile and "/" not in profile)
         if not is_known and row.get("sku") is not None:
             self._problems.append(f"{place}: cannot find the SKU {sku!r}; write one of the SKU table, or add it there")
         price, unit = row.get("price"), row.get("unit")

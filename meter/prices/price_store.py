@@ -14,6 +14,7 @@ from store.access import Principal, Role, record
 from store.database import serialize
 from store.tables.access import projects, tenants
 from store.tables.billing import charges, price_books, rates
+from store.tables.closing import adjustments, corrections
 
 
 def load_book(connection: Connection, principal: Principal, book: PriceBook, *, now_us: int) -> tuple[int, int]:
@@ -89,9 +90,14 @@ def _check_tenants(connection: Connection, book: PriceBook) -> None:
 
 
 def _end_rate(connection: Connection, known: Rate, end_us: int | None, now_us: int) -> None:
-    last_used = connection.execute(
-        select(func.max(charges.c.window_start_us)).where(charges.c.rate_id == known.rate_id)
-    ).scalar_one()
+    charged = select(func.max(charges.c.window_start_us)).where(charges.c.rate_id == known.rate_id)
+    adjusted = (
+        select(func.max(corrections.c.start_us))
+        .join(adjustments, adjustments.c.correction_id == corrections.c.correction_id)
+        .where(adjustments.c.rate_id == known.rate_id)
+    )
+    used = [connection.execute(query).scalar_one() for query in (charged, adjusted)]
+    last_used = max((each for each in used if each is not None), default=None)
     if known.end_us is not None:
         raise ConflictError(
             f"cannot move the end of the rate {known.quote.price} per {known.quote.unit} from "

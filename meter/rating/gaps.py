@@ -1,11 +1,15 @@
 """What each granted second is worth when it was not sampled: measured, bridged, on record, or free."""
 
+from collections.abc import Iterable
 from enum import StrEnum
-
-import polars as pl
+from functools import cache
+from itertools import groupby
 
 from domain.prices import GapPolicy, GapRules
 from meter.evidence.presence import Presence
+
+# A second with a sample, and one in which the card was said to be lost.
+_NO_HOLE = (Presence.SAMPLED, Presence.LOST)
 
 
 class GapClass(StrEnum):
@@ -17,51 +21,35 @@ class GapClass(StrEnum):
     FREE = "free"
 
 
-def classify(presence: pl.DataFrame, rules: GapRules) -> pl.DataFrame:
-    """Runs of presence (`Evidence.presence`) with a gap class each: columns gpu_uuid, mig_uuid, start_s, end_s, gap.
+def classify(presence: Iterable[tuple[int, int, int]], rules: GapRules) -> list[tuple[int, int, GapClass]]:
+    """The runs (start_s, end_s, value) of a device's presence (`Evidence.line`), with a gap class each for the value.
 
     A hole is every second between two samples; one of up to `bridge_seconds` is bridged. A second in which the
     card was said to be lost is no hole, and neither is what runs off the end of what is known.
     """
-    device = ["gpu_uuid", "mig_uuid"]
-    is_sampled = pl.col("value") == Presence.SAMPLED
-    ordered = presence.sort([*device, "start_s"]).with_columns(
-        is_sampled.rle_id().over(device).alias("stretch"), is_sampled.alias("is_sampled")
-    )
-    stretches = ordered.group_by([*device, "stretch"]).agg(
-        pl.col("seconds").sum().alias("stretch_seconds"),
-        (pl.col("value") == Presence.LOST).any().alias("is_lost"),
-        pl.col("is_sampled").first().alias("stretch_sampled"),
-    )
-    between = (pl.col("stretch") > 0) & (pl.col("stretch") < pl.col("stretch").max().over(device))
-    stretches = stretches.with_columns(
-        (
-            ~pl.col("stretch_sampled")
-            & ~pl.col("is_lost")
-            & between
-            & (pl.col("stretch_seconds") <= rules.bridge_seconds)
-        ).alias("is_bridged")
-    )
-    by_presence = {
+    classes = _classes(rules)
+    stretches = [list(runs) for _, runs in groupby(presence, key=lambda run: run[2] == Presence.SAMPLED)]
+    found: list[tuple[int, int, GapClass]] = []
+    for number, runs in enumerate(stretches):
+        # Of two neighbours one is sampled, so what has one on both sides lies between two samples or is one.
+        is_hole = 0 < number < len(stretches) - 1 and all(run[2] not in _NO_HOLE for run in runs)
+        is_bridged = is_hole and runs[-1][1] - runs[0][0] <= rules.bridge_seconds
+        found += (
+            (start_s, end_s, GapClass.BRIDGED if is_bridged else classes[value]) for start_s, end_s, value in runs
+        )
+    return found
+
+
+@cache
+def _classes(rules: GapRules) -> dict[int, GapClass]:
+    """By presence, but for what is bridged."""
+    return {
         Presence.SAMPLED: GapClass.MEASURED,
         Presence.LOST: GapClass.FREE,
         Presence.ABSENT: GapClass.FREE,
         Presence.COLLECTOR_DOWN: _by_policy(rules.collector_down),
         Presence.HOST_UNREACHABLE: _by_policy(rules.host_unreachable),
     }
-    return ordered.join(stretches, on=[*device, "stretch"]).select(
-        *device,
-        "start_s",
-        (pl.col("start_s") + pl.col("seconds")).alias("end_s"),
-        pl.when("is_bridged")
-        .then(pl.lit(GapClass.BRIDGED.value))
-        .otherwise(
-            pl.col("value").replace_strict(
-                {int(key): value.value for key, value in by_presence.items()}, return_dtype=pl.String
-            )
-        )
-        .alias("gap"),
-    )
 
 
 def _by_policy(policy: GapPolicy) -> GapClass:

@@ -55,15 +55,17 @@ def find_windows(database: Database, principal: Principal) -> None:
         known = _known(connection, touched)
         again = {place for place, changed_us in touched.items() if _is_late(known.get(place), changed_us, at_us)}
         again |= _repriced(connection, since_us, at_us)
-        closed = set(connection.execute(select(hour_digests.c.start_us)).scalars())
+        closed = _closed_hours(connection)
     # Closed is closed: what comes to light of such an hour later is for a correction.
     found = [place for place in touched if place not in known and place[1] not in closed]
     if not found and not again:
         return
     with database.write() as connection:
         serialize(connection, "windows found")
-        known = _known(connection, found)
-        new = [place for place in found if place not in known]
+        # One that is closed meanwhile gets no window either.
+        serialize(connection, "hours closed")
+        known, closed = _known(connection, found), _closed_hours(connection)
+        new = [place for place in found if place not in known and place[1] not in closed]
         if new:
             connection.execute(insert(windows), [_new_row(place, at_us) for place in new])
         for node, start_us in again:
@@ -166,6 +168,11 @@ def _known(connection: Connection, places: Iterable[Place]) -> dict[Place, Any]:
         return {}
     query = select(windows).where(windows.c.start_us.between(starts[0], starts[-1]))
     return {(row.node, row.start_us): row for row in connection.execute(query)}
+
+
+def _closed_hours(connection: Connection) -> set[int]:
+    """Where they begin."""
+    return set(connection.execute(select(hour_digests.c.start_us)).scalars())
 
 
 def _is_late(row: Any, changed_us: int, at_us: int) -> bool:

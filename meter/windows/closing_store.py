@@ -1,11 +1,13 @@
 """Closing hours in the database: every window of an hour at once, with the digest that proves it from then on."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, insert, select, update
 
 from domain.errors import ConflictError
 from domain.period import HOUR_US, Period, format_instant
+from meter.rating.charges import Charge
 from meter.windows.chain import ClosedWindow, hour_digest
 from meter.windows.ledger_store import Window, load_charges, load_windows
 from store.access import Principal, Role, record
@@ -54,8 +56,7 @@ def close_hour(connection: Connection, principal: Principal, start_us: int) -> H
         raise ConflictError(
             f"cannot close the hour {format_instant(start_us)!r}: {', '.join(blocked)}; mend that, then close it"
         )
-    chained = load_chain(connection, principal)
-    previous = chained[-1].digest if chained else None
+    previous = _last_digest(connection)
     digest = hour_digest(start_us, closed_windows(connection, principal, start_us, its_windows), previous)
     connection.execute(insert(hour_digests).values(start_us=start_us, digest=digest, previous_digest=previous))
     connection.execute(update(windows).where(windows.c.start_us == start_us).values(state="closed"))
@@ -68,14 +69,11 @@ def closed_windows(
 ) -> list[ClosedWindow]:
     """What is proved of an hour's windows. One that only a correction has made is no part of the hour's digest."""
     principal.require(Role.OPERATOR, Role.BILLING)
-    charges = load_charges(connection, principal, windows_in=Period(start_us, start_us + HOUR_US))
+    by_node: dict[str, list[Charge]] = defaultdict(list)
+    for charge in load_charges(connection, principal, windows_in=Period(start_us, start_us + HOUR_US)):
+        by_node[charge.node].append(charge)
     return [
-        ClosedWindow(
-            window.node,
-            window.revision,
-            window.evidence_digest or "",
-            [each for each in charges if each.node == window.node],
-        )
+        ClosedWindow(window.node, window.revision, window.evidence_digest or "", by_node[window.node])
         for window in its_windows
         if window.revision > 0
     ]
@@ -102,6 +100,13 @@ def is_closed(connection: Connection, principal: Principal, start_us: int) -> bo
     principal.require(Role.OPERATOR, Role.BILLING)
     query = select(func.count()).select_from(hour_digests).where(hour_digests.c.start_us == start_us)
     return connection.execute(query).scalar_one() > 0
+
+
+def _last_digest(connection: Connection) -> str | None:
+    """That of the hour closed last, which no other has as the one before; None before the first."""
+    followed = select(hour_digests.c.previous_digest).where(hour_digests.c.previous_digest.is_not(None))
+    query = select(hour_digests.c.digest).where(hour_digests.c.digest.not_in(followed))
+    return connection.execute(query).scalar_one_or_none()
 
 
 def _blocker(window: Window) -> str | None:

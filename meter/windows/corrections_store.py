@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, select
+from sqlalchemy import Connection, and_, func, insert, select, union
 
 from domain.grants import OPEN_END_US
 from domain.period import HOUR_US, Period
@@ -131,14 +131,19 @@ def load_adjustments(
 
 
 def closed_windows_of(connection: Connection, principal: Principal, allocations: Collection[str]) -> list[Place]:
-    """The windows of closed hours that the allocations were charged in or are granted in, by hour and node."""
+    """The windows of closed hours that the allocations were charged, adjusted or are granted in, by hour and node."""
     principal.require(Role.OPERATOR, Role.BILLING)
     charged = (
         select(windows.c.node, windows.c.start_us)
         .join(charges, and_(charges.c.node == windows.c.node, charges.c.window_start_us == windows.c.start_us))
         .where(windows.c.state == "closed", charges.c.allocation.in_(allocations))
     )
-    found = {(row.node, row.start_us) for row in connection.execute(charged)}
+    adjusted = (
+        select(corrections.c.node, corrections.c.start_us)
+        .join(adjustments, adjustments.c.correction_id == corrections.c.correction_id)
+        .where(adjustments.c.allocation.in_(allocations))
+    )
+    found = {(row.node, row.start_us) for row in connection.execute(union(charged, adjusted))}
     for grant in load_grants(connection, principal, Period(0, OPEN_END_US), allocation_ids=allocations):
         node = NO_NODE if grant.is_record_only else grant.node
         hours = select(hour_digests.c.start_us).where(

@@ -4,13 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Connection, and_, delete, insert, select, union, update
 
 from domain.money import NANO
 from meter.rating.charges import Charge
 from store.access import Principal, Role
 from store.database import serialize
-from store.tables.billing import daily_charges
+from store.tables.billing import charges, daily_charges
+from store.tables.closing import adjustments
 
 _SUMS = (
     "charges",
@@ -45,11 +46,19 @@ def move_days(
         _move(connection, dict(zip(_KEY, key, strict=True)), dict(zip(_SUMS, moved[key], strict=True)))
 
 
-def load_days(connection: Connection, principal: Principal) -> list[dict[str, Any]]:
-    """Every day's row, by its key."""
+def load_day(connection: Connection, principal: Principal, billing_date: str) -> list[dict[str, Any]]:
+    """The rows of one billing date, YYYY-MM-DD, of every tenant, by their keys."""
     principal.require(Role.OPERATOR, Role.BILLING)
-    query = select(daily_charges).order_by(*daily_charges.primary_key)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    query = select(daily_charges).where(daily_charges.c.billing_date == billing_date)
+    return [dict(row) for row in connection.execute(query.order_by(*daily_charges.primary_key)).mappings()]
+
+
+def charged_days(connection: Connection, principal: Principal) -> list[str]:
+    """Every billing date that has charges, adjustments or sums of them, in order."""
+    principal.require(Role.OPERATOR, Role.BILLING)
+    tables = (charges, adjustments, daily_charges)
+    query = union(*(select(table.c.billing_date) for table in tables))
+    return sorted(connection.execute(query).scalars())
 
 
 def sums_by_day(charged: Iterable[Charge], adjusted: Iterable[Charge]) -> list[dict[str, Any]]:

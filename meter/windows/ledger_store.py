@@ -14,6 +14,7 @@ from store.access import Principal, Role
 from store.database import now_us, serialize
 from store.tables.billing import charges, evidence, windows
 from store.tables.capacity import nodes
+from store.tables.closing import hour_digests
 
 # The node of grants without a device.
 NO_NODE = ""
@@ -129,6 +130,8 @@ def save_window(
     place = (windows.c.node == window.node) & (windows.c.start_us == window.start_us)
     before = connection.execute(select(windows).where(place)).mappings().one_or_none()
     if before is None:
+        # An hour that was closed without the window stays so.
+        _refuse_closed_hour(connection, window)
         # Not found by meter/windows/backlog_store.py, whose mark must not move for it.
         connection.execute(insert(windows).values(**asdict(window), found_us=0))
     elif before["state"] == "closed" or not _follows(window, before["revision"], before["evidence_digest"]):
@@ -218,6 +221,16 @@ def inventory_us(connection: Connection, principal: Principal, node: str) -> int
 def read_window(row: RowMapping) -> Window:
     """The fact in a row of `windows`."""
     return Window(**{name: row[name] for name in Window.__dataclass_fields__})
+
+
+def _refuse_closed_hour(connection: Connection, window: Window) -> None:
+    serialize(connection, "hours closed")
+    closed = select(hour_digests.c.start_us).where(hour_digests.c.start_us == window.start_us)
+    if connection.execute(closed).one_or_none() is not None:
+        raise ConflictError(
+            f"cannot rate the window {window.node!r} {format_instant(window.start_us)!r}: its hour was closed without "
+            "it; use `gputab meter correct`"
+        )
 
 
 def _follows(window: Window, revision: int, digest: str | None) -> bool:

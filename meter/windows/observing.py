@@ -173,9 +173,8 @@ class Observer:
         """Write the evidence as that revision of its window."""
         evidence = observed.evidence
         hour = format_instant(evidence.period.start_us)[:13].replace("T", "/")
-        # With the digest in its name a file never takes the place of other evidence, should two meters meet here.
-        path = f"{hour}/{quote(evidence.node, safe='') or '_'}.r{revision}.{evidence.digest[:12]}.parquet"
-        size_bytes = write_evidence(evidence, self._evidence_store, path)
+        stem = f"{hour}/{quote(evidence.node, safe='') or '_'}.r{revision}"
+        path, size_bytes = write_evidence(evidence, self._evidence_store, stem)
         return FrozenEvidence(
             revision, path, evidence.digest, size_bytes, observed.samples, evidence.quarantined_samples, skew_us
         )

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Iterator
 
 from domain.clock import Clock
-from domain.errors import EvidenceError, GputabError, UnavailableError
-from domain.period import HOUR_US, Period
+from domain.errors import EvidenceError, GputabError, InputError, UnavailableError
+from domain.period import HOUR_US, Period, format_instant
 from domain.samples import SampleRun, SampleSink
 from meter.windows.backlog_store import Place, due_windows, find_windows, least_recent_windows, windows_of
 from meter.windows.corrections_store import count_corrections
@@ -64,6 +64,10 @@ def _rate(rater: WindowRater, place: Place, now_us: int, report: Report) -> Wind
         if not isinstance(error, EvidenceError):
             raise
         report(str(error))
+    except InputError as error:
+        # What is refused knows the number and not whose it is.
+        node, start_us = place
+        report(f"cannot rate the window {node!r} {format_instant(start_us)!r}: {error}")
     except GputabError as error:
         report(str(error))
     return None

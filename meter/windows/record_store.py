@@ -14,6 +14,7 @@ from meter.conservation.fleet import Fleet
 from meter.evidence.evidence import CONTEXT_S
 from meter.prices.price_store import load_books
 from meter.windows import ledger_store
+from meter.windows.closing_store import is_closed
 from meter.windows.ledger_store import NO_NODE, FrozenEvidence, Window
 from store import capacity
 from store.access import Principal
@@ -26,6 +27,7 @@ class WindowRecord:
     """What there is to rate a window by, beside its samples; `read_us` is when it was read, by the database's clock.
 
     `inventory_us` is the instant of the node's last report; `window` and `frozen` are None before there is one.
+    `is_closed` is of the hour, which may have been closed without that window.
     """
 
     grants: list[Grant]
@@ -36,6 +38,7 @@ class WindowRecord:
     inventory_us: int | None
     window: Window | None
     frozen: FrozenEvidence | None
+    is_closed: bool
     read_us: int
 
 
@@ -54,6 +57,7 @@ def read_record(connection: Connection, who: Principal, node: str, hour: Period)
         inventory_us=ledger_store.inventory_us(connection, who, node),
         window=window,
         frozen=ledger_store.load_frozen(connection, who, window) if window else None,
+        is_closed=is_closed(connection, who, hour.start_us),
         read_us=read_us,
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from domain.errors import GputabError
 from domain.period import HOUR_US, Period, format_instant
@@ -11,7 +12,7 @@ from meter.rating.differences import difference, net
 from meter.rating.rating import rate
 from meter.windows import closing_store, corrections_store, ledger_store
 from meter.windows.chain import hour_digest
-from meter.windows.daily_store import load_days, sums_by_day
+from meter.windows.daily_store import charged_days, load_day, sums_by_day
 from meter.windows.ledger_store import NO_NODE, Window
 from meter.windows.observing import Observer
 from store.access import Principal
@@ -98,12 +99,16 @@ class Verifier:
     def verify_days(self) -> Iterator[Problem]:
         """Compare the sums of each day with the charges and adjustments that they are of."""
         with self._database.read() as connection:
-            charged = ledger_store.load_charges(connection, self._principal)
-            adjusted = corrections_store.load_adjustments(connection, self._principal)
-            found = {tuple(row.values()) for row in load_days(connection, self._principal)}
-        expected = {tuple(row.values()) for row in sums_by_day(charged, adjusted)}
-        for tenant, day in sorted({row[:2] for row in found ^ expected}):
-            yield Problem(f"day {day} of {tenant}", "its sums are not those of its charges and adjustments")
+            days = charged_days(connection, self._principal)
+        for day in days:
+            with self._database.read() as connection:
+                asked: Any = {"first_date": day, "last_date": day}
+                charged = ledger_store.load_charges(connection, self._principal, **asked)
+                adjusted = corrections_store.load_adjustments(connection, self._principal, **asked)
+                found = {tuple(row.values()) for row in load_day(connection, self._principal, day)}
+            expected = {tuple(row.values()) for row in sums_by_day(charged, adjusted)}
+            for tenant in sorted({row[0] for row in found ^ expected}):
+                yield Problem(f"day {day} of {tenant}", "its sums are not those of its charges and adjustments")
 
     def _verify_hour(self, hour: closing_store.HourDigest, previous: str | None) -> Iterator[Problem]:
         where = f"hour {format_instant(hour.start_us)}"

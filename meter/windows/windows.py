@@ -34,7 +34,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """One window after a pass; `window` is None while it waits, or another meter is at work on it.
+    """One window after a pass; `window` is None while it waits, another meter is at work on it, or its hour was closed
+    without it.
 
     `kept_frozen` is set where the store by now holds less than the evidence that was frozen, so that the frozen
     evidence was rated. `quarantined_samples` counts readings that no card can have made. `skew_us` is how far the
@@ -83,7 +84,7 @@ class WindowRater:
             if lease is None:
                 return WindowResult(node, start_us, Outcome.BUSY, None, ())
             record = self._observer.record(node, hour)
-            if record.window is not None and record.window.state == Outcome.CLOSED:
+            if record.is_closed:
                 self._count_late(node, hour, record)
                 return WindowResult(node, start_us, Outcome.CLOSED, record.window, ())
             plan = self._plan(node, hour, record, complete_us, now_us)

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import insert
 
 from allocator.records.csv_rows import Problems, read_rows, write_rows
-from allocator.records.store import ImportOutcome, NewTenants, export_rows, import_records
+from allocator.records.store import ImportOutcome, export_rows, import_records
 from domain.allocation_csv import COLUMNS
 from domain.period import HOUR_US
 from domain.skus import load_skus
@@ -18,6 +18,7 @@ from store.database import Database
 from store.tables.access import audit, projects, tenants
 from store.tables.billing import windows
 from store.tables.capacity import allocations, grants
+from store.tables.closing import hour_digests
 
 if TYPE_CHECKING:
     from tests.allocator.conftest import Ledger
@@ -46,11 +47,11 @@ def csv_text(*rows: dict[str, str]) -> str:
     return text.getvalue()
 
 
-def load(ledger: "Ledger", text: str, source: str = "csv", new_tenants: NewTenants | None = None) -> ImportOutcome:
-    """An import by the operator."""
+def load(ledger: "Ledger", text: str, source: str = "csv", **how: Any) -> ImportOutcome:
+    """An import by the operator; `how` as `import_records` takes it."""
     problems = Problems()
     rows = read_rows(io.StringIO(text), problems)
-    return import_records(ledger.database, OPERATOR, rows, problems, source=source, skus=SKUS, new_tenants=new_tenants)
+    return import_records(ledger.database, OPERATOR, rows, problems, source=source, skus=SKUS, **how)
 
 
 def export(ledger: "Ledger", principal: Principal = OPERATOR) -> str:
@@ -77,6 +78,12 @@ def close(ledger: "Ledger", node: str, *hours: int) -> None:
         for hour in hours:
             start_us = hour * HOUR_US
             connection.execute(insert(windows).values(**row, start_us=start_us, rated_until_us=start_us + HOUR_US))
+
+
+def close_everywhere(ledger: "Ledger", hour: int) -> None:
+    """Close the hour, counted since 1970, also of nodes that have no window in it."""
+    with ledger.database.write() as connection:
+        connection.execute(insert(hour_digests).values(start_us=hour * HOUR_US, digest="x"))
 
 
 @contextmanager

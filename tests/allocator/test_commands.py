@@ -148,6 +148,9 @@ def test_records_are_imported_and_exported_as_files(here: Path, ledger: "Ledger"
         run(allocations.app, "import", str(file))
     with pytest.raises(InputError, match="--currency"):
         run(allocations.app, "import", str(file), "--create-tenants")
+    for option in (("--zone", "Mars"), ("--currency", "yuan")):
+        with pytest.raises(InputError, match=f"^cannot use {option[0]} '{option[1]}' where no tenants are made: give"):
+            run(allocations.app, "import", str(file), *option)
     created = ("--create-tenants", "--currency", "CNY", "--zone", "Asia/Shanghai")
     result = CliRunner().invoke(allocations.app, ["import", str(file), *created, "--source", "slurm"])
     assert result.stderr.strip() == (
@@ -191,12 +194,21 @@ def test_an_export_into_a_pipe_goes_through_it(here: Path, ledger: "Ledger") -> 
     assert pipe.is_fifo()
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00", b""])
-def test_a_file_that_cannot_be_read_is_one_line(here: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot read '.*jobs.csv': No such file or directory; check the path"),
+        (b"\xff\xfe\x00", "cannot read '.*jobs.csv': 'utf-8' codec .*; give a CSV file in UTF-8"),
+        (b"", "cannot find the column 'allocation': write a header"),
+        (f"{HEADER}a".replace(",", ";").encode(), "cannot use the column 'allocation;tenant.*: the columns are"),
+        (HEADER.encode() + b'"' + b"a" * 200_000, "cannot read line 2 as CSV: field larger .*; save the file as plain"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(here: Path, content: bytes | None, said: str) -> None:
     file = here / "jobs.csv"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(InputError, match="cannot "):
+    with pytest.raises(InputError, match=f"^{said}"):
         run(allocations.app, "import", str(file))
 
 

@@ -10,8 +10,8 @@ from domain.clock import MICROSECONDS
 from domain.errors import AccessError, ConflictError, InputError
 from store.access import Principal, Role
 from store.tables.access import projects, tenants
-from store.tables.capacity import grants
-from tests.allocator.records import SKUS, assert_refused, close, csv_text, load
+from store.tables.capacity import allocations, grants
+from tests.allocator.records import SKUS, assert_refused, close, close_everywhere, csv_text, load
 
 if TYPE_CHECKING:
     from tests.allocator.conftest import Hardware, Ledger, Service
@@ -92,6 +92,7 @@ def test_what_would_change_a_closed_hour_is_refused_and_names_the_way(ledger: "L
         {"start": "5400", "end": "10799"},
         {"start": "5400", "end": "", "vram_mib": "1"},
         {"start": "5400", "end": "", "project": "new"},
+        {"start": "5400", "end": "", "source_id": "slurm:9"},
         {"start": "10000", "end": "20000", "allocation": "late", "gpu_uuid": "GPU-z"},
     ):
         assert_refused(
@@ -108,6 +109,39 @@ def test_what_would_change_a_closed_hour_is_refused_and_names_the_way(ledger: "L
         csv_text({"allocation": "rec", "gpu_uuid": "", "node": "", "end": "60"}),
     )
     assert_refused(ledger, ConflictError, "1970-01-01T01:00:00Z", csv_text({**open_end, "tenant": "beta"}))
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "slurm:9"), ("slurm:8", "slurm:9"), ("slurm:8", "")])
+def test_another_name_by_which_use_is_known_changes_closed_hours(ledger: "Ledger", before: str, after: str) -> None:
+    """The use of its owners is what a share is billed by."""
+    row = {"start": "5400", "end": ""}
+    load(ledger, csv_text({**row, "source_id": before}))
+    changed = csv_text({**row, "source_id": after})
+    close(ledger, "n8", 1, 2)
+    close(ledger, "n9", 0)
+    load(ledger, changed)
+    load(ledger, csv_text({**row, "source_id": before}))
+    close(ledger, "n9", 1, 2)
+    assert_refused(ledger, ConflictError, "hour 1970-01-01T01:00:00Z of 'n9' is closed", changed)
+    load(ledger, changed, corrects_closed=True)
+    assert [each.source_id for each in ledger.rows(allocations)] == [after or None]
+
+
+def test_an_hour_is_closed_also_for_a_node_that_had_nothing_in_it(ledger: "Ledger") -> None:
+    """Nor for records without a device: there is no window that could say so."""
+    load(ledger, csv_text({}))
+    close_everywhere(ledger, 2)
+    for late in (
+        {"allocation": "late", "node": "n7", "gpu_uuid": "GPU-z", "start": "10000", "end": "10001"},
+        {"allocation": "late", "node": "", "gpu_uuid": "", "start": "7199.999999", "end": ""},
+        {"end": "7200.000001"},
+    ):
+        text = csv_text(late)
+        assert_refused(ledger, ConflictError, "the hour 1970-01-01T02:00:00Z of .* is closed; use `gputab", text)
+    for beside in ({"end": "7200"}, {"allocation": "later", "gpu_uuid": "GPU-z", "start": "10800", "end": "10801"}):
+        load(ledger, csv_text(beside))
+    assert load(ledger, csv_text({"end": "9000"}), corrects_closed=True).replaced == 1
+    assert max(row.end_us for row in ledger.rows(grants) if row.allocation == "job-1") == 9_000 * MICROSECONDS
 
 
 def test_an_open_record_may_end_after_hours_that_are_closed(ledger: "Ledger") -> None:

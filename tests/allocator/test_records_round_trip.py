@@ -59,7 +59,8 @@ def cells(draw: st.DrawFn) -> dict[str, str]:
         return {**row, **whole_or_share(draw), "node": "n1", "gpu_uuid": f"GPU-{number}", **vram}
     mig = {"kind": "mig", "node": "n1", "mig_profile": "1g.10gb", "vram_mib": draw(st.sampled_from(["", "512"]))}
     if where == "known mig":
-        return {**row, **mig, "gpu_uuid": "GPU-9", "mig_uuid": draw(st.sampled_from(["", f"MIG-GPU-9-{number}"]))}
+        instance = {"mig_uuid": f"MIG-GPU-9-{number}", "vram_mib": draw(st.sampled_from(["", "9984"]))}
+        return {**row, **mig, "gpu_uuid": "GPU-9", **draw(st.sampled_from([{}, instance]))}
     if where == "mig":
         slices = {"mig_start": draw(st.sampled_from(["", "3"]))}
         return {**row, **mig, **slices, "node": "n6", "gpu_uuid": f"GPU-m{number}", "model": "NVIDIA A100-SXM4-80GB"}

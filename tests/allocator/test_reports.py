@@ -25,6 +25,9 @@ def bad_reports(hardware: "Hardware") -> dict[str, tuple[Any, ...]]:
     return {
         "reserved": (replace(card, vram_reserved_bytes=card.vram_total_bytes),),
         "no VRAM": (replace(card, vram_total_bytes=0, vram_reserved_bytes=0),),
+        "more VRAM than any card": (replace(card, vram_total_bytes=2**43 + 1),),
+        "more SMs than any card": (replace(mig, sm_count=10_001),),
+        "an instance of more VRAM than any card": (replace(mig, instances=(replace(instance, vram_bytes=2**53),)),),
         "a UUID twice": (card, replace(card, index=2)),
         "an index twice": (card, replace(card, uuid="GPU-2")),
         "a negative size": (replace(card, vram_reserved_bytes=-1),),

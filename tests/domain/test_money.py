@@ -19,8 +19,8 @@ from domain.money import (
     parse_quote,
     round_half_even,
 )
+from domain.units import CARD_VRAM_BYTES_MAX, GIB
 
-GIB = 2**30
 BIGINT_MAX = 2**63 - 1
 
 
@@ -75,7 +75,7 @@ def test_a_quote_that_is_not_exact_and_whole_is_refused(price: object, unit: obj
 def test_the_dearest_quote_of_the_largest_card_for_an_hour_fits_the_ledger(unit: str) -> None:
     """No price that is accepted can make a charge that a BIGINT does not hold."""
     limit = _largest_accepted(unit)
-    quantity = 3_601 * (1_000 if unit.startswith("GPU") else 512 * GIB)
+    quantity = 3_601 * (1_000 if unit.startswith("GPU") else CARD_VRAM_BYTES_MAX)
     assert limit >= 200
     assert Quote(limit, unit).amount_nano(quantity, whole=1_000 if unit.startswith("GPU") else 1) <= BIGINT_MAX
 

@@ -100,8 +100,8 @@ def test_where_a_person_writes_digits_alone_are_no_time(text: str) -> None:
     with pytest.raises(InputError, match=r"^cannot ") as refused:
         parse_iso_instant(text)
     assert repr(text.strip()) in str(refused.value)
-    if text.strip().isdecimal():
-        assert "write ISO 8601 with an offset, such as " in str(refused.value)
+    if text.strip().isdecimal() or text in ("", "soon"):
+        assert str(refused.value).endswith("write ISO 8601 with an offset, such as 2026-01-31T12:00:00+08:00")
 
 
 def test_a_time_outside_the_calendar_is_refused_in_either_way() -> None:

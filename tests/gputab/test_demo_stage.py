@@ -85,7 +85,7 @@ def test_the_demo_keeps_its_evidence_to_itself(
     """Wherever the settings keep that of the service, in this process and in the programs it starts."""
     monkeypatch.setenv("GPUTAB_EVIDENCE_DIR", str(place / "evidence"))
     stage = stage_on()
-    assert stage.settings.evidence_path.is_relative_to(stage.folder)
+    assert Path(stage.settings.evidence_path).is_relative_to(stage.folder)
     environments = [
         program.environment
         for program in programs(stage, {"n1": []}, "http://127.0.0.1:9/alerts")

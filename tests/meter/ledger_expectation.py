@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 from math import ceil
 from zoneinfo import ZoneInfo
 
@@ -33,8 +34,8 @@ class Sight:
     """What is known of a node over [start, until) of seconds.
 
     `presence` has a word for each second from `CONTEXT_S` before to `CONTEXT_S` after, by card ('' is the node);
-    `used` bytes by card, owner ('' is the whole of it) and second; `garbage` the seconds with a reading that no card can
-    have made.
+    `used` bytes by card, owner ('' is the whole of it) and second; `garbage` the seconds with a reading that no card
+    can have made.
     """
 
     start: int
@@ -115,7 +116,7 @@ def gap_classes(words: tuple[str, ...]) -> list[str]:
     """Of each second: a hole of up to `BRIDGE_S` between two samples is bridged, unless the card was lost in it."""
     found = [{"sampled": "measured", "down": "on_record"}.get(word, "free") for word in words]
     sampled = [index for index, word in enumerate(words) if word == "sampled"]
-    for before, after in zip(sampled, sampled[1:], strict=False):
+    for before, after in pairwise(sampled):
         if 1 < after - before <= BRIDGE_S + 1 and "lost" not in words[before:after]:
             found[before + 1 : after] = ["bridged"] * (after - before - 1)
     return found
@@ -153,9 +154,9 @@ def in_force(prices: Iterable[Price], dimension: str, record: Record, second: in
     """The most specific price: of the project, of the tenant, of everybody."""
     for who in ((record.tenant, record.project), (record.tenant, None), (None, None)):
         for each in prices:
-            if (each.dimension, each.tenant, each.project) == (dimension, *who) and each.start <= second:
-                if each.end is None or second < each.end:
-                    return each
+            is_for_it = (each.dimension, each.tenant, each.project) == (dimension, *who)
+            if is_for_it and each.start <= second and (each.end is None or second < each.end):
+                return each
     return None
 
 

@@ -50,6 +50,14 @@ def test_an_owner_that_was_not_named_used_nothing_only_where_owners_were_told_ap
     assert values_of(observe([*rows, compute]), "attributed") == attributed
 
 
+def test_owners_are_not_told_apart_while_their_card_is_lost(observe: Observe, use_of: UseOf) -> None:
+    """What was read of them then is not valid, so neither is that others used nothing."""
+    rows = [*use_of([0, 1, 2], 3, owner="alloc:a1"), ("gpu_up", "GPU-1", "", "", 1, 0.0)]
+    evidence = observe([row for row in rows if row[4] != 1 or row[-1] != 1])
+    assert values_of(evidence, "attributed") == [("GPU-1", "", "", 0, 1, 1), ("GPU-1", "", "", 2, 1, 1)]
+    assert [run[3:5] for run in values_of(evidence, "vram_used")] == [(0, 1), (2, 1)]
+
+
 def test_a_ratio_is_kept_in_millionths(observe: Observe) -> None:
     rows = [("gpu_busy_ratio", "GPU-1", "", "", 0, 0.123456), ("gpu_owner_compute_ratio", "GPU-1", "", "x", 0, 1)]
     values = values_of(observe(rows), "busy")
@@ -68,6 +76,13 @@ def test_a_value_no_card_can_have_is_not_a_reading(observe: Observe, use_of: Use
     rows = [*use_of([0, 2]), ("gpu_memory_used_bytes", "GPU-1", "", "", 1, garbage), ("gpu_up", "GPU-1", "", "", 1, 1)]
     evidence = observe(rows, end=3)
     assert values_of(evidence, "vram_used") == [("GPU-1", "", "", 0, 1, GIB), ("GPU-1", "", "", 2, 1, GIB)]
+
+
+def test_garbage_that_came_twice_is_counted_once(observe: Observe) -> None:
+    garbage = ("gpu_memory_used_bytes", "GPU-1", "", "", 1, -1.0)
+    other = ("gpu_busy_ratio", "GPU-1", "", "", 1, 7.0)
+    assert observe([garbage, garbage], end=3).quarantined_samples == 1
+    assert observe([garbage, other], end=3).quarantined_samples == 2
 
 
 @pytest.mark.parametrize("garbage", [float("nan"), float("inf"), -0.1, 1.001, 100.0, 1e14, 2.0**63])

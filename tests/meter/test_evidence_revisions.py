@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.errors import UnavailableError
+from domain.errors import EvidenceError, UnavailableError
 from domain.series import COLLECTOR_LATENESS
 from domain.units import GIB
 from meter.evidence.evidence_file import read_evidence, write_evidence
+from meter.evidence.evidence_store import FolderStore
 from tests.meter.fixture_types import Observe, UseOf
 from tests.meter.runs import SAMPLES
 
@@ -106,12 +107,13 @@ def test_evidence_lacks_nothing_outside_its_window(observe: Observe, use_of: Use
 
 def test_what_was_written_is_what_is_read(observe: Observe, use_of: UseOf, tmp_path: Path) -> None:
     evidence = observe([*use_of(range(100)), *use_of(range(50), owner="alloc:é/1")], heard=[(0, 9)])
-    path = tmp_path / "2026-03-01" / "10" / "n1.r1.parquet"
-    assert write_evidence(evidence, path) == path.stat().st_size
-    back = read_evidence(path, "n1", evidence.period, evidence.digest)
+    store = FolderStore(tmp_path)
+    path, size_bytes = write_evidence(evidence, store, "2026-03-01/10/n1.r1")
+    (file,) = (tmp_path / "2026-03-01" / "10").iterdir()
+    assert (file, size_bytes) == (tmp_path / path, file.stat().st_size)
+    back = read_evidence(store, path, "n1", evidence.period, evidence.digest)
     assert back.runs.equals(evidence.runs)
     assert back.digest == evidence.digest
-    assert [file.name for file in path.parent.iterdir()] == ["n1.r1.parquet"]
 
 
 @pytest.mark.parametrize("name", ["ev[1]", "ev*", "ev?", "s3:", "{a,b}", "é \n"])
@@ -119,26 +121,58 @@ def test_a_folder_of_any_name_keeps_evidence(observe: Observe, use_of: UseOf, tm
     """And of its neighbours none is taken for it."""
     evidence, other = observe(use_of(range(5))), observe(use_of(range(6)))
     for neighbour in ("ev1", "evil", "a"):
-        write_evidence(other, tmp_path / neighbour / "n1.parquet")
-    write_evidence(evidence, tmp_path / name / "n1.parquet")
-    assert read_evidence(tmp_path / name / "n1.parquet", "n1", evidence.period, evidence.digest).digest
+        write_evidence(other, FolderStore(tmp_path / neighbour), "n1")
+    store = FolderStore(tmp_path / name)
+    path, _ = write_evidence(evidence, store, "n1")
+    assert read_evidence(store, path, "n1", evidence.period, evidence.digest).digest == evidence.digest
 
 
-def test_evidence_that_was_touched_or_lost_is_refused(observe: Observe, use_of: UseOf, tmp_path: Path) -> None:
-    evidence, other = observe(use_of(range(5))), observe(use_of(range(6)))
-    path = tmp_path / "n1.parquet"
-    write_evidence(other, path)
-    with pytest.raises(UnavailableError, match=r"^cannot use the evidence '.*n1.parquet': its digest is .*backup$"):
-        read_evidence(path, "n1", evidence.period, evidence.digest)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UnavailableError, match=r"^cannot read the evidence '.*n1.parquet'.*from a backup$") as refused:
-        read_evidence(path, "n1", evidence.period, other.digest)
+def test_other_evidence_never_takes_the_place_of_a_file(observe: Observe, use_of: UseOf, tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    paths = {write_evidence(observe(use_of(range(seconds))), store, "n1.r1")[0] for seconds in (5, 6, 5)}
+    assert {tmp_path / path for path in paths} == {*tmp_path.iterdir()}
+    assert len(paths) == 2
+
+
+def test_evidence_that_was_exchanged_or_lost_is_refused(observe: Observe, use_of: UseOf, tmp_path: Path) -> None:
+    """As that of one window: the others can still be rated."""
+    evidence, store = observe(use_of(range(5))), FolderStore(tmp_path)
+    path, _ = write_evidence(observe(use_of(range(6))), store, "n1")
+    with pytest.raises(EvidenceError, match=r"^cannot use the evidence '.*parquet': its digest is .*backup$"):
+        read_evidence(store, path, "n1", evidence.period, evidence.digest)
+    with pytest.raises(EvidenceError, match=r"^cannot read the evidence '.*nowhere': .*from a backup$"):
+        read_evidence(store, "nowhere", "n1", evidence.period, evidence.digest)
+    store.write("n1", b"PAR1 is not all of it PAR1")
+    with pytest.raises(EvidenceError, match=r"^cannot read the evidence '.*n1': .*from a backup$") as refused:
+        read_evidence(store, "n1", "n1", evidence.period, evidence.digest)
     assert "\n" not in str(refused.value)
-    with pytest.raises(UnavailableError, match=r"^cannot read the evidence '.*nowhere'"):
-        read_evidence(tmp_path / "nowhere", "n1", evidence.period, evidence.digest)
+
+
+def test_evidence_that_was_damaged_is_refused_wherever_it_was(observe: Observe, use_of: UseOf, tmp_path: Path) -> None:
+    """What parses Parquet panics on some of it, which is no error that can be caught, and on some ends the process."""
+    evidence, store = observe(use_of(range(100))), FolderStore(tmp_path)
+    path, _ = write_evidence(evidence, store, "n1")
+    content = (tmp_path / path).read_bytes()
+    flipped = [content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :] for at in range(len(content))]
+    for damaged in (*flipped, content[:-20], content + b"\0", b""):
+        (tmp_path / path).write_bytes(damaged)
+        with pytest.raises(EvidenceError, match=r"^cannot read the evidence '.*parquet': it is damaged; .*backup$"):
+            read_evidence(store, path, "n1", evidence.period, evidence.digest)
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(observe: Observe, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
-    with pytest.raises(UnavailableError, match=r"^cannot write evidence to '.*n1.parquet': "):
-        write_evidence(observe(), tmp_path / "file" / "n1.parquet")
+    with pytest.raises(UnavailableError, match=r"^cannot write evidence to '.*n1.*parquet': "):
+        write_evidence(observe(), FolderStore(tmp_path / "file"), "n1")
+
+
+def test_what_is_there_already_is_left_and_what_was_damaged_is_mended(tmp_path: Path) -> None:
+    """A backup copies what has changed, and nothing has."""
+    store, file = FolderStore(tmp_path / "evidence"), tmp_path / "evidence" / "n1.parquet"
+    assert store.write("n1.parquet", b"runs") == 4
+    before = file.stat()
+    assert store.write("n1.parquet", b"runs") == 4
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    file.write_bytes(b"ruin")
+    assert store.write("n1.parquet", b"runs") == 4
+    assert store.read("n1.parquet") == b"runs"

@@ -1,6 +1,6 @@
 """What a granted second is worth when it was not sampled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -22,11 +22,10 @@ def gaps(hour_s: int) -> Callable[..., str]:
 
     def of(evidence: Evidence, rules: GapRules, gpu: str = "GPU-1", mig: str = "") -> str:
         seconds = {}
-        for row in classify(evidence.presence(), rules).iter_rows(named=True):
-            if (row["gpu_uuid"], row["mig_uuid"]) == (gpu, mig):
-                for second in range(row["start_s"], row["end_s"]):
-                    assert second not in seconds
-                    seconds[second - hour_s] = row["gap"][0].upper()
+        for start_s, end_s, gap in classify(evidence.line((gpu, mig), "presence"), rules):
+            for second in range(start_s, end_s):
+                assert second not in seconds
+                seconds[second - hour_s] = gap[0].upper()
         return "".join(seconds[second] for second in range(evidence.period.seconds))
 
     return of
@@ -115,12 +114,10 @@ def test_a_hole_across_the_seam_of_two_windows_is_seen_whole_from_either(
         rules = GapRules(bridge_seconds=bridge)
         first, second = observe(rows, end=cut), observe(rows, start=cut, end=20)
         assert gaps(first, rules) == expected[:cut]
-        shifted = classify(second.presence(), rules).filter(gpu_uuid="GPU-1")
-        runs = [(row["start_s"], row["end_s"], row["gap"]) for row in shifted.iter_rows(named=True)]
-        assert _letters(runs, second) == expected[cut:]
+        assert _letters(classify(second.line(("GPU-1", ""), "presence"), rules), second) == expected[cut:]
 
 
-def _letters(runs: list[tuple[int, int, str]], evidence: Evidence) -> str:
+def _letters(runs: Iterable[tuple[int, int, str]], evidence: Evidence) -> str:
     first = evidence.period.first_second
     by_second = {second: gap[0].upper() for start, end, gap in runs for second in range(start, end)}
     return "".join(by_second[second] for second in range(first, first + evidence.period.seconds))

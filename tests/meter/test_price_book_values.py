@@ -47,6 +47,33 @@ def test_a_book_nested_without_end_is_refused(tmp_path: Path) -> None:
     assert _refusal(tmp_path, f"k0: &k0 []\n{links}currency: *k2999\n")
 
 
+def test_links_that_make_a_value_endless_are_said_in_short(tmp_path: Path) -> None:
+    """Nine lines of links are 9^9 words where they are written out: each place of one value, and a name."""
+    links = "k0: &k0 [x]\n" + "".join(f"k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 9)}]\n" for i in range(1, 10))
+    places = ("dimension", "sku", "price", "unit", "basis", "from", "to", "tenant", "project")
+    message = _refusal(
+        tmp_path,
+        f"{links}book: *k9\ncurrency: *k9\ngaps: {{bridge_seconds: *k9, never_ready: *k9}}\nrates:\n"
+        f"  - {{{', '.join(f'{place}: *k9' for place in places)}}}\n",
+    )
+    for place in ("book: cannot use [[[", "currency: cannot use [[[", "gaps.bridge_seconds: cannot use [[[", "rate 1"):
+        assert place in message
+
+
+def test_a_file_that_no_person_wrote_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """A hundred megabytes of YAML take an hour and all memory."""
+    with (tmp_path / "book.yaml").open("wb") as file:
+        file.truncate(100_000_000)
+    with pytest.raises(InputError, match=r"it has more than 4194304 bytes; load its rates in several files that name"):
+        read_price_book(tmp_path / "book.yaml", load_skus())
+
+
+@pytest.mark.parametrize("sku", ["a100-80g/", "a100-80g//1g.10gb", "a100-80g/1g.10gb/x", "/1g.10gb"])
+def test_half_a_sku_is_none(tmp_path: Path, sku: str) -> None:
+    rate = f'dimension: gpu, sku: "{sku}", price: "1", unit: GPU-hour, from: 2026-01-01T00:00:00Z'
+    assert f"rate 1: cannot find the SKU '{sku}'" in _refusal(tmp_path, _book(rate))
+
+
 @pytest.mark.parametrize("basis", ["false", '""', "0", "[]", "{}"])
 def test_a_wrong_basis_is_not_taken_for_a_missing_one(tmp_path: Path, basis: str) -> None:
     message = _refusal(tmp_path, _book(f"{VRAM}, basis: {basis}"))

@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from domain.errors import UnavailableError
+from domain.clock import FrozenClock
+from domain.errors import InputError, UnavailableError
+from meter.evidence.evidence import CONTEXT_S
+from meter.windows.passes import rate_period
 from meter.windows.windows import Outcome
+from store.access import Principal
 from store.database import Database
 from tests.databases import url_of
-from tests.meter.fixture_types import Everything, PassAt, Recorded, UseOf
-from tests.meter.hour import DONE, HOUR_S, TAIL
-from tests.meter.ledgers import gpu_seconds
+from tests.meter.facts import make_grant
+from tests.meter.fixture_types import At, Everything, MakeRater, PassAt, PutGrants, Recorded, UseOf
+from tests.meter.hour import DONE, HOUR_S, START_US, TAIL, hours_after, stretch
+from tests.meter.ledgers import charges_of, gpu_seconds
 from tests.meter.observations import Down
 
 
@@ -93,6 +98,34 @@ def test_no_half_written_file_is_left_where_evidence_cannot_be_written(
     before = everything()
     with pytest.raises(UnavailableError, match=r"^cannot write evidence"):
         pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
+    assert everything() == before
+
+
+def test_a_charge_that_the_ledger_cannot_hold_fails_its_window_alone(
+    ledger: Database,
+    operator: Principal,
+    put_grants: PutGrants,
+    make_rater: MakeRater,
+    recorded: Recorded,
+    at: At,
+    everything: Everything,
+) -> None:
+    """A row that no door lets in any more, or that a hand wrote: it is named in one line, and the others are rated."""
+    put_grants(make_grant(0, 3_600, vram_bytes=2**60), make_grant(3_600, 7_200, allocation="a2"))
+    said: list[str] = []
+    clock = FrozenClock(at(2 * 3_600 + 100))
+    rater = make_rater(recorded([], 2 * 3_600 + CONTEXT_S))
+    for _ in range(2):
+        results = list(rate_period(ledger, operator, rater, stretch(0, 7_200), clock, said.append))
+        assert [(hours_after(each.start_us), each.outcome) for each in results] == [(1, Outcome.SETTLED)]
+    assert {each.allocation for each in charges_of(ledger)} == {"a2"}
+    (line,) = set(said)
+    assert line.startswith("cannot rate the window 'n1' '2026-03-01T10:00:00Z': cannot keep this in the database: ")
+    assert line.endswith("; use a smaller number, or plain text")
+    assert "\n" not in line
+    before = everything()
+    with pytest.raises(InputError):
+        rater.rate_window("n1", START_US, clock.now_us())
     assert everything() == before
 
 

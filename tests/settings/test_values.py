@@ -59,12 +59,14 @@ def test_tomls_own_digits_are_read(folder: Path) -> None:
     assert load_settings().settle_grace_seconds == 1_000
 
 
-_PATHS = [name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation)]
+_PATHS = [
+    name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation) and name != "evidence_dir"
+]
 
 
 def test_the_settings_that_are_paths_are_found() -> None:
     programs = {"victoriametrics_binary", "vmalert_binary", "vmalert_tool_binary", "alertmanager_binary"}
-    folders = {"data_dir", "evidence_dir", "dcgm_bindings", "owner_records"}
+    folders = {"data_dir", "dcgm_bindings", "owner_records"}
     assert set(_PATHS) == {"sku_table", "victoriametrics_ca_file", *folders, *programs}
 
 
@@ -74,10 +76,52 @@ def test_a_url_is_no_folder_of_that_name(monkeypatch: pytest.MonkeyPatch, name: 
     assert f"{name}: write a path: only files and folders of this machine are supported so far" in _refusal()
 
 
-@pytest.mark.parametrize("name", _PATHS)
+@pytest.mark.parametrize("name", [*_PATHS, "evidence_dir"])
 def test_an_empty_path_in_the_file_is_not_the_working_directory(folder: Path, name: str) -> None:
     (folder / "gputab.toml").write_text(f'{name} = ""\n', "utf-8")
     assert f"{name}: write a path, or leave the setting out" in _refusal()
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://ledger", "s3://ledger/gputab", "s3://my-ledger.2026/a_b/evidence=1/x..y", "s3://ledger/.hidden"]
+)
+def test_evidence_may_lie_in_a_bucket(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Whether or not a slash stands at the end."""
+    for written in (url, f"{url}/"):
+        monkeypatch.setenv("GPUTAB_EVIDENCE_DIR", written)
+        assert load_settings().evidence_path == url
+
+
+def test_what_only_looks_like_a_bucket_is_a_folder(folder: Path) -> None:
+    (folder / "gputab.toml").write_text('evidence_dir = "s3:/ledger"\n', "utf-8")
+    assert load_settings().evidence_path == Path("s3:/ledger")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"s3://"',
+        '"s3:///gputab"',
+        '"s3://b"',
+        '"s3://ledger//gputab"',
+        '"s3://ledger/../gputab"',
+        '"s3://ledger/gputab/."',
+        '"s3://ledger/gpu tab"',
+        '"s3://ledger?endpoint=hunter2"',
+        '"s3://ledger/gputab#hunter2"',
+        '"s3://key:hunter2@ledger/gputab"',
+        '"gs://ledger/hunter2"',
+        '"https://ledger.s3.amazonaws.com/hunter2"',
+        '["s3://ledger/hunter2"]',
+        "3",
+    ],
+)
+def test_what_is_neither_folder_nor_bucket_is_refused_and_not_shown(folder: Path, text: str) -> None:
+    """Somebody may have written the key and its secret into the URL, as other tools want them."""
+    (folder / "gputab.toml").write_text(f"evidence_dir = {text}\n", "utf-8")
+    refusal = _refusal()
+    assert "evidence_dir: write a path, or a URL such as s3://bucket/gputab" in refusal
+    assert "hunter2" not in refusal
 
 
 @pytest.mark.parametrize("token", ["tökén", "a\u4e2d", "abc\n", "two words", "a\udcff", "\u00a0"])

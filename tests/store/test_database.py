@@ -66,7 +66,11 @@ def test_tables_that_are_missing_name_the_command_that_makes_them(database_url: 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
 def test_a_number_beyond_64_bits_is_kept_nowhere(database: Database, number: int) -> None:
-    with pytest.raises((InputError, OverflowError)), database.write() as connection:
+    """And said in one line, whichever of driver and server finds out."""
+    with (
+        pytest.raises(InputError, match=r"^cannot keep this in the database: [^\n]*; use a smaller number"),
+        database.write() as connection,
+    ):
         connection.execute(insert(tenants).values(**{**ACME, "created_us": number}))
     with database.read() as connection:
         assert connection.execute(select(tenants)).all() == []
