@@ -32,7 +32,7 @@ _MEMORIES = (GPU_MEMORY_USED, OWNER_MEMORY)
 _LABELS = ("gpu_uuid", "mig_uuid", "owner")
 # One sample in so many is there twice.
 _TWICE_ONE_IN = 997
-_ROUNDS = 3
+_ROUNDS = 5
 
 Answer = list[tuple[int, int, int]]
 """(number of the piece, seconds in which its VRAM was read, byte-seconds), by number; of pieces that have any."""

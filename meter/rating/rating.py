@@ -1,6 +1,6 @@
 """Evidence x grants x prices -> charges: a pure function, exact in whole numbers.
 
-Seconds and bytes are summed in polars by meter/rating/measuring.py; money is made once per charge by domain/money.py.
+Seconds and bytes are summed over runs by meter/rating/measuring.py; money is made once per charge by domain/money.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
