@@ -16,7 +16,7 @@ HOUR_S = 3_600
 HOUR_US = HOUR_S * MICROSECONDS
 # Plain digits: what other notations would mean is not for us to guess.
 _EPOCH_FORM = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
-_ISO_REMEDY = "write ISO 8601 with an offset, such as 2026-01-31T12:00:00+08:00"
+_ISO_EXAMPLE = "2026-01-31T12:00:00+08:00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The instants that a calendar can name: years 1 to 9999 in UTC.
 _FIRST_S, _AFTER_S = -62_135_596_800, 253_402_300_800
@@ -82,7 +82,7 @@ def parse_instant(text: str) -> int:
     """
     text = text.strip()
     if not _EPOCH_FORM.fullmatch(text):
-        return _reachable(text, _parse_iso(text, f"{_ISO_REMEDY}, or epoch seconds"))
+        return _reachable(text, _parse_iso(text, f"{_ISO_EXAMPLE}, or epoch seconds"))
     return _reachable(text, _parse_epoch(text))
 
 
@@ -93,8 +93,8 @@ def parse_iso_instant(text: str) -> int:
     """
     text = text.strip()
     if _EPOCH_FORM.fullmatch(text):
-        raise InputError(f"cannot read {text!r} as a time: {_ISO_REMEDY}")
-    return _reachable(text, _parse_iso(text, _ISO_REMEDY))
+        raise InputError(f"cannot read {text!r} as a time: write ISO 8601 with an offset, such as {_ISO_EXAMPLE}")
+    return _reachable(text, _parse_iso(text, _ISO_EXAMPLE))
 
 
 def _reachable(text: str, instant_us: int) -> int:
@@ -115,11 +115,11 @@ def _unreachable(text: str) -> InputError:
     return InputError(f"cannot use the time {text!r}: it is outside the years 1 to 9999; epoch times are in seconds")
 
 
-def _parse_iso(text: str, remedy: str) -> int:
+def _parse_iso(text: str, example: str) -> int:
     try:
         moment = datetime.fromisoformat(text if _ISO_FORM.fullmatch(text) else "")
     except ValueError as error:
-        raise InputError(f"cannot read {text!r} as a time: {remedy}") from error
+        raise InputError(f"cannot read {text!r} as a time: write ISO 8601 with an offset, such as {example}") from error
     if moment.tzinfo is None:
         # In a date with an offset the library takes the offset for the time of day.
         has_time = "T" in text.upper() or " " in text

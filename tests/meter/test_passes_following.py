@@ -6,7 +6,7 @@ import pytest
 
 from domain.clock import MICROSECONDS, FrozenClock
 from domain.errors import ConflictError, GputabError, InputError, UnavailableError
-from domain.period import HOUR_US
+from domain.period import HOUR_US, format_instant
 from domain.samples import SampleRun
 from meter.evidence.evidence import CONTEXT_S
 from meter.evidence.observations import RecordedObservations
@@ -229,7 +229,12 @@ def test_a_window_that_fails_is_said_and_the_others_are_rated(
     failing = {("n1", 1): error("cannot rate the window: no"), ("n1", 4): error("cannot rate the present")}
     followed = follower(Failing(make_rater(day), failing))
     found = followed.one_pass()
-    each_pass = ["cannot rate the present", "cannot rate the window: no"]
+    said = {place: str(each) for place, each in failing.items()}
+    if error is InputError:
+        # What is refused knows the number and not whose it is.
+        hours = {place: format_instant(START_US + place[1] * HOUR_US) for place in failing}
+        said = {place: f"cannot rate the window 'n1' '{hours[place]}': {text}" for place, text in said.items()}
+    each_pass = sorted(said.values())
     assert sorted(followed.said) == each_pass
     assert followed.settled() == {("n1", 0), ("n1", 2), ("n1", 3), ("", 0), ("", 1), ("", 2)}
     assert len(found) == 6

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
 from domain.units import GIB
 from meter.windows.late_store import late_seconds
@@ -11,8 +11,9 @@ from meter.windows.windows import Outcome
 from store.access import Principal
 from store.database import Database
 from store.tables.billing import evidence, windows
+from store.tables.closing import hour_digests
 from tests.meter.fixture_types import Everything, MakeGrant, PassAt, PutGrants, Recorded, UseOf
-from tests.meter.hour import DONE, TAIL
+from tests.meter.hour import DONE, START_US, TAIL
 from tests.meter.ledgers import add_heartbeats, gpu_seconds
 
 
@@ -69,6 +70,7 @@ def test_a_closed_window_is_left_alone(
     pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
     with ledger.write() as connection:
         connection.execute(update(windows).values(state="closed"))
+        connection.execute(insert(hour_digests).values(start_us=START_US, digest="d", previous_digest=None))
     put_grants(make_grant(allocation="late", gpu_uuid="GPU-2"))
     before = everything()
     for seconds, late in ((1_000, {}), (1_600, {"n1": 600}), (1_600, {"n1": 600}), (500, {})):

@@ -172,6 +172,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
     "late_samples": {"node": "n1", "start_us": HOUR_US, "seconds": 1},
     "corrections": {
+        "correction_id": 1,
         "node": "n1",
         "start_us": HOUR_US,
         "revision": 2,
