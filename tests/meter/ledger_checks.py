@@ -16,6 +16,7 @@ from tests.meter.hour import hours_after
 from tests.meter.ledger_at_work import OPERATOR, PLAYED, LedgerAtWork, place_of
 from tests.meter.ledger_expectation import Charges, Figures, Key
 from tests.meter.ledger_model import LedgerModel, Place
+from tests.meter.ledger_world import HOURS
 from tests.meter.ledgers import charges_of
 
 
@@ -109,7 +110,9 @@ def _by_place(charges: Iterable[Charge]) -> dict[Place, Charges]:
             each.amount_nano,
         )
         its[key] = _plus(its[key], figures) if key in its else figures
-    return {place: left for place, its in found.items() if (left := {k: v for k, v in its.items() if any(v)})}
+    # An open grant goes on for longer than is played.
+    played = ((place, its) for place, its in found.items() if place[1] < HOURS)
+    return {place: left for place, its in played if (left := {k: v for k, v in its.items() if any(v)})}
 
 
 def _plus(before: Figures, more: Figures) -> Figures:

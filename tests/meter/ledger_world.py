@@ -101,10 +101,10 @@ class World:
             for series, value in READINGS[kind].items():
                 held[series] = max(value, held.get(series, value))
 
-    def forget(self, card: str, seconds: Iterable[int]) -> None:
-        """The store drops what it has of those seconds."""
-        for second in seconds:
-            self.readings[card].pop(second, None)
+    def forget(self, card: str, until: int) -> None:
+        """The store drops what it has of the seconds before."""
+        for second in [each for each in self.readings[card] if each < until]:
+            del self.readings[card][second]
 
     def rows(self, node: str) -> list[Row]:
         """What the store has of the node, for `facts.make_samples`."""
