@@ -7,18 +7,16 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks import pushing
-from benchmarks.collector_figures import Line, OwnSamples, lines, own_samples
+from benchmarks.collector_figures import OwnSamples, lines, own_samples
 from benchmarks.fake_node import fake_node
+from benchmarks.figures import print_figures
 from benchmarks.minimal_exporter import UP
 from benchmarks.watched_run import Watched, watch
 from collector.quiesce import QuiesceCaller
@@ -63,7 +61,9 @@ def main() -> None:
             other = _exporter(folder, program.path, environment, seconds, arguments.warm_up)
         with _store(folder / "pushes", program.path) as (url, _):
             costs = pushing.measure(url)
-    _print(lines(*own, other, costs, letting_go_s), arguments.duration)
+    print_figures(
+        lines(*own, other, costs, letting_go_s), f"{CARDS} cards, {PROCESSES} processes, {arguments.duration:g} s"
+    )
 
 
 def _collector(
@@ -137,24 +137,6 @@ def _warm(url: str) -> None:
 def _child(words: list[str], environment: dict[str, str], log: Path) -> Child:
     # `env` sets them and becomes the program.
     return Child(["env", *(f"{name}={value}" for name, value in environment.items()), *words], log=log)
-
-
-def _print(found: Iterable[Line], seconds: float) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"{CARDS} cards, {PROCESSES} processes, {seconds:g} s")
-    table.add_column("unit")
-    for heading in ("gputab", "other", "ratio"):
-        table.add_column(heading, justify="right")
-    table.add_column("asked for")
-    table.add_column("")
-    for line in found:
-        verdict = {True: "met", False: "MISSED", None: ""}[line.is_met]
-        table.add_row(line.what, line.unit, *map(_number, (line.ours, line.theirs, line.ratio)), line.asked, verdict)
-    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 if __name__ == "__main__":

@@ -6,44 +6,13 @@ from typing import NamedTuple
 
 import httpx
 
+from benchmarks.figures import Line
 from benchmarks.pushing import Costs
 from benchmarks.watched_run import Watched
 from domain.series import COLLECTOR_DELIVERY, COLLECTOR_LATENESS, COLLECTOR_READ, Series
 
 _MILLISECONDS = 1_000
 _PUNCTUAL_SECONDS = 0.05
-
-
-class Line(NamedTuple):
-    """One figure of gputab, that of what it is compared with (None: it has none), and what was asked for."""
-
-    what: str
-    unit: str
-    ours: float | None
-    theirs: float | None = None
-    at_most: float | None = None
-    at_least: float | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """Ours to theirs."""
-        return self.ours / self.theirs if self.ours is not None and self.theirs else None
-
-    @property
-    def asked(self) -> str:
-        """The bound, in words."""
-        if self.at_most is not None:
-            return f"at most {self.at_most:g}"
-        return f"at least {self.at_least:g}" if self.at_least is not None else ""
-
-    @property
-    def is_met(self) -> bool | None:
-        """Whether the figure is within its bound; None where there is no bound, or no figure."""
-        if self.ours is None or not self.asked:
-            return None
-        return (self.at_most is None or self.ours <= self.at_most) and (
-            self.at_least is None or self.ours >= self.at_least
-        )
 
 
 class OwnSamples(NamedTuple):

@@ -9,14 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.collector_figures import Line
+from benchmarks.figures import print_figures
 from benchmarks.meter_figures import Run, lines
 from benchmarks.meter_fleet import CARDS_PER_NODE, START_US, Fleet
 from benchmarks.meter_ledger import make_ledger
@@ -67,7 +62,7 @@ def main() -> None:
             runs = [_run(folder, url, each, fleet) for each in _sizes(cards, hours)]
             child.stop()
     found = list(lines(runs, costs))
-    _print(found, cards, hours)
+    print_figures(found, f"{cards} cards, {hours} h")
     sys.exit(1 if any(line.is_met is False for line in found) else 0)
 
 
@@ -109,24 +104,6 @@ def _run(folder: Path, url: str, part: Fleet, whole: Fleet) -> Run:
     run = Run(part, Passes(**json.loads(done.stdout)))
     say(f"{part.cards_count} cards, {part.hours} h: rated in {run.passes.wall_s:.1f} s")
     return run
-
-
-def _print(found: Iterable[Line], cards: int, hours: int) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"{cards} cards, {hours} h")
-    table.add_column("unit")
-    for heading in ("gputab", "other", "ratio"):
-        table.add_column(heading, justify="right")
-    table.add_column("asked for")
-    table.add_column("")
-    for line in found:
-        verdict = {True: "met", False: "MISSED", None: ""}[line.is_met]
-        table.add_row(line.what, line.unit, *map(_number, (line.ours, line.theirs, line.ratio)), line.asked, verdict)
-    Console(width=None if sys.stdout.isatty() else 140, highlight=False).print(table)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 if __name__ == "__main__":

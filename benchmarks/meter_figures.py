@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from benchmarks.collector_figures import Line
+from benchmarks.figures import Line
 from benchmarks.meter_fleet import Fleet
 from benchmarks.meter_passes import Passes
 from benchmarks.meter_peers import PeerCosts

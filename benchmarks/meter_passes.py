@@ -25,10 +25,10 @@ from meter.evidence.evidence import Evidence, make_evidence
 from meter.evidence.evidence_file import read_evidence
 from meter.evidence.evidence_store import FolderStore
 from meter.evidence.stored_observations import StoredObservations
+from meter.ledger.leases_store import end_lease, give_up_lease, take_lease
+from meter.ledger.ledger_store import save_window
 from meter.rating.rating import rate
 from meter.windows.backlog_store import find_windows, windows_of
-from meter.windows.leases_store import end_lease, give_up_lease, take_lease
-from meter.windows.ledger_store import save_window
 from meter.windows.observing import Observer, SettleRules
 from meter.windows.passes import rate_period
 from meter.windows.windows import Outcome, WindowRater, WindowResult

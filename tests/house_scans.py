@@ -36,13 +36,13 @@ MONEY_PATH = (
     "meter/rating/measuring.py",
     "meter/rating/rating.py",
     "meter/rating/usage.py",
-    "meter/windows/chain.py",
-    "meter/windows/closing_store.py",
+    "meter/ledger/chain.py",
+    "meter/ledger/closing_store.py",
     "meter/windows/comparing.py",
     "meter/windows/corrections.py",
-    "meter/windows/corrections_store.py",
-    "meter/windows/daily_store.py",
-    "meter/windows/ledger_store.py",
+    "meter/ledger/corrections_store.py",
+    "meter/ledger/daily_store.py",
+    "meter/ledger/ledger_store.py",
     "meter/windows/verifying.py",
 )
 VAGUE_NAMES = {"common", "const", "constants", "helper", "helpers", "misc", "types", "util", "utils"}

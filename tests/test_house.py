@@ -163,4 +163,4 @@ def test_ruff_holds_the_borders(path: str, text: str, code: str) -> None:
 
 def test_ruff_lets_the_homes_be() -> None:
     assert refusals("domain/clock.py", "import time\n\ntime.time()\n") == []
-    assert refusals("meter/windows/ledger_store.py", "import sqlalchemy\n\nsqlalchemy.select()\n") == []
+    assert refusals("meter/ledger/ledger_store.py", "import sqlalchemy\n\nsqlalchemy.select()\n") == []

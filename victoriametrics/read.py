@@ -27,11 +27,13 @@ class Export:
     `frame` has the columns `series`, the selector's label columns (String, "" where absent), `second_s` (Int64)
     and `value` (Float64), sorted by all but the last; (series, labels, second_s) is unique. gputab writes on
     whole seconds only, so a stamp between two is a stranger's: counted in `off_second`, not bent to a second it
-    was not written for. `not_finite` are infinite and stale marks. `duplicates` had another sample on their
-    second, which was as large or larger: the rule the server merges by.
+    was not written for. `not_finite` are infinite and stale marks. `unusable` are both, as `frame` but each without its
+    value (null), at the second in which it is, in no order. `duplicates` had another sample on their second, which was
+    as large or larger: the rule the server merges by.
     """
 
     frame: pl.DataFrame
+    unusable: pl.DataFrame
     off_second: int
     not_finite: int
     duplicates: int
@@ -181,16 +183,23 @@ def _repeated(numbers: list[int], times: list[int]) -> pl.Series:
 
 def _sifted(samples: pl.DataFrame, keys: pl.DataFrame) -> Export:
     """The samples that count, and how many do not. `key` numbers the rows of `keys`."""
-    finite = samples.filter(pl.col("value").is_finite())
-    on_second = finite.filter(pl.col("stamp_ms") % MILLISECONDS == 0).sort("key", "stamp_ms", "value")
+    is_finite = pl.col("value").is_finite().fill_null(value=False)
+    is_on_second = pl.col("stamp_ms") % MILLISECONDS == 0
+    finite = samples.filter(is_finite)
+    on_second = finite.filter(is_on_second).sort("key", "stamp_ms", "value")
+    unusable = samples.filter(~(is_finite & is_on_second)).with_columns(value=pl.lit(None, pl.Float64))
     follows_equal = (pl.col("key") == pl.col("key").shift(-1)) & (pl.col("stamp_ms") == pl.col("stamp_ms").shift(-1))
     kept = on_second.filter(~follows_equal.fill_null(value=False))
-    frame = keys.select(pl.all().gather(kept["key"])).with_columns(
-        second_s=kept["stamp_ms"] // MILLISECONDS, value=kept["value"]
-    )
     return Export(
-        frame,
+        _named(kept, keys),
+        _named(unusable, keys),
         off_second=finite.height - on_second.height,
         not_finite=samples.height - finite.height,
         duplicates=on_second.height - kept.height,
+    )
+
+
+def _named(samples: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
+    return keys.select(pl.all().gather(samples["key"])).with_columns(
+        second_s=samples["stamp_ms"] // MILLISECONDS, value=samples["value"]
     )

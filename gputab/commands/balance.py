@@ -12,7 +12,7 @@ from gputab.balance_blocks import print_second
 from gputab.balance_rows import card_rows, second_columns
 from gputab.output import Format, OutputFormat, print_rows
 from meter.conservation.second import NodeSecond, node_second
-from meter.windows.ledger_store import NO_NODE
+from meter.ledger.ledger_store import NO_NODE
 from meter.windows.observing import Observer
 from store.access import Principal
 from store.capacity import load_device_periods

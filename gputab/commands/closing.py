@@ -7,14 +7,14 @@ import typer
 
 from allocator.records.csv_rows import Problems
 from allocator.records.store import import_records
-from domain.errors import InputError
+from domain.errors import InputError, NotFoundError
 from domain.money import format_nano
 from domain.period import Period, format_instant, parse_instant
 from gputab import composition, ledger
 from gputab.commands.allocations import read_records
 from gputab.output import Format, OutputFormat, print_rows, say
 from gputab.progress import steps
-from meter.windows import corrections_store
+from meter.ledger import corrections_store, ledger_store
 from meter.windows.closing import close_hours
 from meter.windows.corrections import Corrected, Corrector
 from store.access import Principal
@@ -51,7 +51,7 @@ def correct(
     allocations: Annotated[
         Path | None, typer.Option(help="records of closed hours, in CSV as for `gputab allocations import`")
     ] = None,
-    source: Annotated[str, typer.Option(help="with --allocations: who says so")] = "csv",
+    source: Annotated[str | None, typer.Option(help="with --allocations: who says so; default: csv")] = None,
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """Adjust closed hours to what they come to by now, by late samples or by other records.
@@ -62,12 +62,16 @@ def correct(
         raise InputError("cannot correct without a reason: say why by --reason")
     if (start is None) != (end is None) or (start is None) == (allocations is None):
         raise InputError("cannot tell what to correct: give --from and --to, or --allocations")
+    if source is not None and allocations is None:
+        raise InputError(f"cannot use the source {source!r} without records: give --allocations")
     config, principal, clock = composition.settings(), Principal.local_operator(), composition.clock()
     done: list[Corrected] = []
     with (
         ledger.open_database(config) as database,
         ledger.observer(config, database, principal) as observer,
     ):
+        with database.read() as connection:
+            known = ledger_store.rated_nodes(connection, principal)
         corrector = Corrector(database, principal, observer)
         if allocations is not None:
             problems = Problems()
@@ -77,7 +81,7 @@ def correct(
                 principal,
                 rows,
                 problems,
-                source=source,
+                source=source or "csv",
                 skus=composition.sku_table(config),
                 corrects_closed=True,
             )
@@ -86,6 +90,10 @@ def correct(
                 places = corrections_store.closed_windows_of(connection, principal, names)
         elif start is not None and end is not None:
             places = corrector.places(Period(parse_instant(start), parse_instant(end)))
+        if node is not None and node not in known:
+            raise NotFoundError(
+                f"cannot find the node {node!r}: use one of {', '.join(map(repr, known)) or 'none yet'}"
+            )
         places = [place for place in places if node in (None, place[0])]
         for its_node, start_us in steps(places, "correcting"):
             corrected = corrector.correct(its_node, start_us, reason, clock.now_us())

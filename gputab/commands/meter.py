@@ -20,13 +20,13 @@ from gputab.commands.balance import balance
 from gputab.commands.closing import close, correct
 from gputab.commands.proving import charges, diff, explain_charge, verify
 from gputab.output import Format, OutputFormat, print_rows, say
-from meter.windows import ledger_store
+from meter.ledger import ledger_store
+from meter.ledger.late_store import late_seconds
+from meter.ledger.ledger_store import Window
+from meter.ledger.unclosed_store import load_skewed
 from meter.windows.backlog_store import due_windows
-from meter.windows.late_store import late_seconds
-from meter.windows.ledger_store import Window
 from meter.windows.observing import SKEW_FLAG_US, SKEW_LIMIT_S
 from meter.windows.passes import Follower, rate_period
-from meter.windows.unclosed_store import load_skewed
 from meter.windows.windows import Outcome, WindowResult
 from store.access import Principal
 from victoriametrics.push import Pusher
@@ -79,6 +79,10 @@ def run(
             follower.follow(_EVERY_S, stopped.is_set)
             return
         period = Period(parse_instant(start), parse_instant(end))
+        if period.start_us > clock.now_us():
+            raise InputError(
+                f"cannot rate from {start!r} on: that is yet to come; now is {format_instant(clock.now_us())}"
+            )
         failures: list[str] = []
         rated = rate_period(database, principal, rater, period, clock, failures.append)
         results = _with_progress(rated, period)

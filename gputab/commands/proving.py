@@ -12,13 +12,14 @@ from domain.period import HOUR_US, Period, format_instant, parse_instant
 from gputab import composition, ledger
 from gputab.output import Format, OutputFormat, print_rows, say
 from gputab.progress import steps
+from meter.ledger import ledger_store
 from meter.rating.charges import Charge
 from meter.rating.explaining import ExplainedStretch, explain
-from meter.windows import ledger_store
 from meter.windows.comparing import compare_window
 from meter.windows.observing import SKEW_FLAG_US
 from meter.windows.verifying import Verifier
 from store.access import Principal
+from store.tenants import load_tenant
 
 From = Annotated[str, typer.Option("--from", help="first instant")]
 Until = Annotated[str, typer.Option("--to", help="the instant after the last")]
@@ -42,9 +43,11 @@ def charges(
     output: Format = OutputFormat.TABLE,
 ) -> None:
     """List the charges of every hour that the time touches, with the names that `explain` takes."""
-    asked = _hours(start, end)
+    asked, principal = _hours(start, end), Principal.local_operator()
     with ledger.open_database(composition.settings()) as database, database.read() as connection:
-        found = ledger_store.load_charges(connection, Principal.local_operator(), tenant=tenant, windows_in=asked)
+        if tenant is not None:
+            load_tenant(connection, principal, tenant)
+        found = ledger_store.load_charges(connection, principal, tenant=tenant, windows_in=asked)
     print_rows([_charge_row(each) for each in found], _CHARGE_COLUMNS, output)
 
 
@@ -124,14 +127,14 @@ def verify(
 ) -> None:
     """Recompute settled and closed hours from their evidence, and check digests, chain and daily sums."""
     config, principal, clock = composition.settings(), Principal.local_operator(), composition.clock()
-    begin_us = parse_instant(start) if start else 0
-    end_us = parse_instant(end) if end else clock.now_us()
+    now_us = clock.now_us()
+    asked = Period(parse_instant(start) if start is not None else 0, parse_instant(end) if end is not None else now_us)
     with (
         ledger.open_database(config) as database,
         ledger.observer(config, database, principal) as observer,
     ):
         verifier = Verifier(database, principal, observer)
-        windows = verifier.windows(Period(begin_us, max(begin_us, end_us)))
+        windows = verifier.windows(asked)
         found = [problem for window in steps(windows, "verifying") for problem in verifier.verify_window(window)]
         found += [*verifier.verify_chain(), *verifier.verify_days()]
     rows = [{"where": each.where, "what": each.what} for each in found]

@@ -19,7 +19,7 @@ from gputab.demo.stage import ZONE, Stage
 from gputab.output import OutputFormat
 from meter.bills.invoice_store import load_draft
 from meter.bills.invoices import Invoice
-from meter.windows.ledger_store import load_charges
+from meter.ledger.ledger_store import load_charges
 from meter.windows.observing import Observer
 from meter.windows.passes import rate_period
 from meter.windows.windows import WindowRater

@@ -12,7 +12,7 @@ from domain.period import HOUR_US, Period
 from domain.series import GPU_BUSY, GPU_MEMORY_USED, GPU_SM_ACTIVE, GPU_UP, Series
 from gputab.demo.stage import CURRENCY, Stage
 from gputab.demo.tab import CardNow, TabView
-from meter.windows.ledger_store import load_charges
+from meter.ledger.ledger_store import load_charges
 from store.access import Principal
 from store.database import Database
 from victoriametrics.read import Reader

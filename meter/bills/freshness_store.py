@@ -3,14 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
-from domain.errors import InputError
-from domain.period import HOUR_US, Period, day_start_us
-from meter.windows.ledger_store import NO_NODE
+from domain.period import HOUR_US, Period
+from meter.bills.days import days_period
+from meter.ledger.ledger_store import NO_NODE
 from store.access import Principal
 from store.database import now_us
 from store.tables.billing import charges, windows
@@ -50,7 +49,7 @@ def load_freshness(
     unsettled: dict[tuple[str, int], int] = {}
     at_us = now_us(connection)
     for zone, its_names in by_zone.items():
-        period = _days(first_date, last_date, zone)
+        period = days_period(first_date, last_date, zone)
         unsettled |= _unsettled(connection, its_names, period) | _unseen(connection, its_names, period, at_us)
     first_open_us = min((start_us for _, start_us in unsettled), default=None)
     if first_open_us is None:
@@ -129,14 +128,3 @@ def _unseen(connection: Connection, tenants: Iterable[str], period: Period, at_u
 
 def _meets(start_us: ColumnElement[int] | int, end_us: ColumnElement[int] | int) -> ColumnElement[bool]:
     return and_(grants.c.start_us < end_us, or_(grants.c.end_us.is_(None), grants.c.end_us > start_us))
-
-
-def _days(first_date: str, last_date: str, zone: ZoneInfo) -> Period:
-    first, last = date.fromisoformat(first_date), date.fromisoformat(last_date)
-    try:
-        return Period(day_start_us(first, zone), day_start_us(last + timedelta(days=1), zone))
-    except OverflowError as error:
-        raise InputError(
-            f"cannot look at the days {first_date!r} to {last_date!r}: they reach beyond the years 1 to 9999; choose "
-            "others"
-        ) from error

@@ -1,18 +1,16 @@
 """A tenant's draft invoice out of the ledger."""
 
 from collections.abc import Mapping
-from datetime import date, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import Connection, select
 
-from domain.errors import InputError
-from domain.period import HOUR_US, Period, day_start_us
+from domain.period import HOUR_US, Period
+from meter.bills.days import days_period
 from meter.bills.invoices import Invoice, draft_invoice
+from meter.ledger.corrections_store import load_adjustments
+from meter.ledger.ledger_store import NO_NODE, Window, load_charges, read_window
 from meter.prices.price_store import load_rates
-from meter.windows.corrections_store import load_adjustments
-from meter.windows.ledger_store import NO_NODE, Window, load_charges, read_window
 from store.access import Principal
 from store.capacity import load_grants
 from store.tables.billing import windows
@@ -31,18 +29,8 @@ def load_draft(connection: Connection, principal: Principal, tenant: str, first_
         *load_adjustments(connection, principal, **asked),
     ]
     rates = load_rates(connection, principal, {each.rate_id for each in its_charges if each.rate_id})
-    held = _held_windows(connection, principal, tenant, _days(first_date, last_date, who.zone))
+    held = _held_windows(connection, principal, tenant, days_period(first_date, last_date, who.zone))
     return draft_invoice(who, first_date, last_date, its_charges, rates, held)
-
-
-def _days(first_date: str, last_date: str, zone: ZoneInfo) -> Period:
-    first, last = date.fromisoformat(first_date), date.fromisoformat(last_date)
-    try:
-        return Period(day_start_us(first, zone), day_start_us(last + timedelta(days=1), zone))
-    except OverflowError as error:
-        raise InputError(
-            f"cannot invoice the days {first_date!r} to {last_date!r}: they reach beyond the years 1 to 9999"
-        ) from error
 
 
 def _held_windows(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from domain.money import largest_remainder, minor_unit_nano
 from domain.prices import Rate
 from domain.tenants import Tenant
+from meter.ledger.ledger_store import Window
 from meter.rating.charges import Charge
-from meter.windows.ledger_store import Window
 
 
 @dataclass(slots=True)

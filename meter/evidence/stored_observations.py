@@ -43,7 +43,9 @@ class StoredObservations:
     def samples(self, node: str, start_s: int, end_s: int) -> pl.DataFrame:
         """Every sample of the node's cards at seconds in [start_s, end_s).
 
-        Reconciled with the server's own count: raises UnavailableError where it sent less than it has.
+        What is no number, or is stamped between two seconds, which no collector writes, is among them with no value: it
+        is left out of evidence and counted (meter/evidence/quarantine.py). Reconciled with the server's own count:
+        raises UnavailableError where it sent less than it has.
         """
         self._check()
         selector = Selector(_SERIES, {"node": node})
@@ -55,7 +57,7 @@ class StoredObservations:
                 f"cannot read the samples of {node!r} whole: VictoriaMetrics counts {counted} and sent "
                 f"{export.samples}; see its log, then run again"
             )
-        return export.frame.select(list(SAMPLE_COLUMNS))
+        return pl.concat([export.frame, export.unusable]).select(list(SAMPLE_COLUMNS))
 
     def complete_until_s(self, node: str) -> int | None:
         """The latest mark of the node that was pushed at least `VISIBLE_S` ago, within the lookback.

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from domain.clock import MICROSECONDS
 from domain.grants import OPEN_END_US
 from domain.period import HOUR_US, Period
-from meter.windows.ledger_store import NO_NODE
+from meter.ledger.ledger_store import NO_NODE
 from store.access import Principal, Role
 from store.database import Database, now_us, serialize
 from store.tables.access import tenant_books

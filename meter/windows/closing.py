@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from meter.windows import closing_store
+from meter.ledger import closing_store
+from meter.ledger.closing_store import HourDigest
 from meter.windows.backlog_store import find_windows
-from meter.windows.closing_store import HourDigest
 from store.access import Principal
 from store.database import Database
 

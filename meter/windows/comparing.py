@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from domain.period import HOUR_US, Period
 from meter.conservation.residuals import Residuals, residuals
+from meter.ledger import closing_store, corrections_store, ledger_store
+from meter.ledger.ledger_store import NO_NODE, FrozenEvidence
 from meter.rating.charges import Charge
 from meter.rating.differences import difference, net
 from meter.rating.rating import rate
-from meter.windows import closing_store, corrections_store, ledger_store
-from meter.windows.ledger_store import NO_NODE, FrozenEvidence
 from meter.windows.observing import Observed, Observer
 from meter.windows.record_store import WindowRecord
 from store.access import Principal

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from domain.errors import ConflictError
 from domain.period import HOUR_US, Period, format_instant
+from meter.ledger import closing_store, corrections_store, late_store, ledger_store
+from meter.ledger.leases_store import end_lease, give_up_lease, take_lease
 from meter.rating.charges import Charge
-from meter.windows import closing_store, corrections_store, late_store, ledger_store
 from meter.windows.comparing import Comparison, compare_window
-from meter.windows.leases_store import end_lease, give_up_lease, take_lease
 from meter.windows.observing import Observer
 from store.access import Principal
 from store.database import Database

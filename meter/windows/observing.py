@@ -12,7 +12,7 @@ from meter.evidence.evidence import CONTEXT_S, Evidence, make_evidence
 from meter.evidence.evidence_file import read_evidence, write_evidence
 from meter.evidence.evidence_store import EvidenceStore
 from meter.evidence.observations import SAMPLE_COLUMNS, Observations
-from meter.windows.ledger_store import NO_NODE, FrozenEvidence, load_revisions
+from meter.ledger.ledger_store import NO_NODE, FrozenEvidence, load_revisions
 from meter.windows.record_store import WindowRecord, read_record
 from store.access import Principal
 from store.database import Database

@@ -21,8 +21,8 @@ from domain.series import (
     METER_UNPRICED,
     Series,
 )
-from meter.windows.ledger_store import Window
-from meter.windows.unclosed_store import Unclosed
+from meter.ledger.ledger_store import Window
+from meter.ledger.unclosed_store import Unclosed
 from meter.windows.windows import Outcome, WindowResult
 
 

@@ -7,13 +7,13 @@ from domain.clock import Clock
 from domain.errors import EvidenceError, GputabError, InputError, UnavailableError
 from domain.period import HOUR_US, Period, format_instant
 from domain.samples import SampleRun, SampleSink
+from meter.ledger.corrections_store import count_corrections
+from meter.ledger.late_store import late_seconds
+from meter.ledger.leases_store import LEASE_S
+from meter.ledger.ledger_store import newest_rated
+from meter.ledger.unclosed_store import load_unclosed
 from meter.windows.backlog_store import Place, due_windows, find_windows, least_recent_windows, windows_of
-from meter.windows.corrections_store import count_corrections
-from meter.windows.late_store import late_seconds
-from meter.windows.leases_store import LEASE_S
-from meter.windows.ledger_store import newest_rated
 from meter.windows.own_series import NodeProgress, own_series
-from meter.windows.unclosed_store import load_unclosed
 from meter.windows.windows import Outcome, WindowRater, WindowResult
 from store.access import Principal
 from store.database import Database

@@ -12,10 +12,10 @@ from domain.prices import PriceBook
 from domain.tenants import Tenant
 from meter.conservation.fleet import Fleet
 from meter.evidence.evidence import CONTEXT_S
+from meter.ledger import ledger_store
+from meter.ledger.closing_store import is_closed
+from meter.ledger.ledger_store import NO_NODE, FrozenEvidence, Window
 from meter.prices.price_store import load_books
-from meter.windows import ledger_store
-from meter.windows.closing_store import is_closed
-from meter.windows.ledger_store import NO_NODE, FrozenEvidence, Window
 from store import capacity
 from store.access import Principal
 from store.database import now_us

@@ -7,13 +7,13 @@ from typing import Any
 from domain.errors import GputabError
 from domain.period import HOUR_US, Period, format_instant
 from meter.conservation.residuals import Residuals, residuals
+from meter.ledger import closing_store, corrections_store, ledger_store
+from meter.ledger.chain import hour_digest
+from meter.ledger.daily_store import charged_days, load_day, sums_by_day
+from meter.ledger.ledger_store import NO_NODE, Window
 from meter.rating.charges import Charge
 from meter.rating.differences import difference, net
 from meter.rating.rating import rate
-from meter.windows import closing_store, corrections_store, ledger_store
-from meter.windows.chain import hour_digest
-from meter.windows.daily_store import charged_days, load_day, sums_by_day
-from meter.windows.ledger_store import NO_NODE, Window
 from meter.windows.observing import Observer
 from store.access import Principal
 from store.database import Database

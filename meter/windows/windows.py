@@ -7,11 +7,11 @@ from enum import StrEnum
 
 from domain.period import HOUR_US, Period
 from meter.conservation.residuals import Residuals, residuals
+from meter.ledger import late_store, ledger_store
+from meter.ledger.leases_store import Lease, end_lease, give_up_lease, take_lease
+from meter.ledger.ledger_store import NO_NODE, Window
 from meter.rating.charges import Charge
 from meter.rating.rating import rate
-from meter.windows import late_store, ledger_store
-from meter.windows.leases_store import Lease, end_lease, give_up_lease, take_lease
-from meter.windows.ledger_store import NO_NODE, Window
 from meter.windows.observing import Observed, Observer
 from meter.windows.record_store import WindowRecord
 from store.access import Principal

@@ -13,6 +13,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from store.tables.charge_columns import gap_classes_check, of_a_charge
 from store.tables.metadata import METADATA, instant, interval_check, one_of, text, whole
 
 # A book's currency and gap rules never change: other rules are another book.
@@ -134,31 +135,12 @@ charges = Table(
     text("charge_id"),
     text("node"),
     instant("window_start_us"),
-    text("allocation"),
-    whole("ordinal"),
-    text("tenant"),
-    text("project"),
-    text("sku"),
-    text("dimension"),
-    text("rate_id", nullable=True),
-    text("billing_date"),
-    whole("granted_seconds"),
-    whole("measured_seconds"),
-    whole("bridged_seconds"),
-    whole("on_record_seconds"),
-    whole("free_seconds"),
-    whole("covered_seconds", nullable=True),
-    whole("quantity"),
-    whole("quantity_whole"),
-    text("currency"),
-    whole("amount_nano"),
+    *of_a_charge(),
     PrimaryKeyConstraint("charge_id"),
     ForeignKeyConstraint(["node", "window_start_us"], ["windows.node", "windows.start_us"]),
     ForeignKeyConstraint(["rate_id"], ["rates.rate_id"]),
     ForeignKeyConstraint(["tenant"], ["tenants.tenant"]),
-    CheckConstraint(
-        "granted_seconds = measured_seconds + bridged_seconds + on_record_seconds + free_seconds", name="gap_classes"
-    ),
+    gap_classes_check(),
     CheckConstraint("covered_seconds IS NULL OR covered_seconds BETWEEN 0 AND granted_seconds", name="coverage"),
     CheckConstraint("quantity >= 0 AND quantity_whole > 0", name="quantity"),
     CheckConstraint("amount_nano >= 0", name="amount"),

@@ -2,6 +2,7 @@
 
 from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, PrimaryKeyConstraint, Table
 
+from store.tables.charge_columns import gap_classes_check, of_a_charge
 from store.tables.metadata import METADATA, instant, row_id, text, whole
 
 # A closed hour. Its digest is over its nodes in name order and the digest of the hour closed before.
@@ -54,30 +55,11 @@ adjustments = Table(
     row_id("adjustment_id"),
     whole("correction_id"),
     text("charge_id"),
-    text("allocation"),
-    whole("ordinal"),
-    text("tenant"),
-    text("project"),
-    text("sku"),
-    text("dimension"),
-    text("rate_id", nullable=True),
-    text("billing_date"),
-    whole("granted_seconds"),
-    whole("measured_seconds"),
-    whole("bridged_seconds"),
-    whole("on_record_seconds"),
-    whole("free_seconds"),
-    whole("covered_seconds", nullable=True),
-    whole("quantity"),
-    whole("quantity_whole"),
-    text("currency"),
-    whole("amount_nano"),
+    *of_a_charge(),
     ForeignKeyConstraint(["correction_id"], ["corrections.correction_id"]),
     ForeignKeyConstraint(["rate_id"], ["rates.rate_id"]),
     ForeignKeyConstraint(["tenant"], ["tenants.tenant"]),
-    CheckConstraint(
-        "granted_seconds = measured_seconds + bridged_seconds + on_record_seconds + free_seconds", name="gap_classes"
-    ),
+    gap_classes_check(),
     CheckConstraint("quantity_whole > 0", name="quantity"),
     CheckConstraint("rate_id IS NOT NULL OR amount_nano = 0", name="unpriced"),
 )

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.collector_figures import Line, OwnSamples, lines
+from benchmarks.collector_figures import OwnSamples, lines
+from benchmarks.figures import Line
 from benchmarks.process_usage import cpu_seconds, rss_mib
 from benchmarks.pushing import Costs
 from benchmarks.watched_run import Watched

@@ -22,9 +22,9 @@ from domain.series import (
     METER_SPEND_RATE,
     Series,
 )
-from meter.windows.ledger_store import Window
+from meter.ledger.ledger_store import Window
+from meter.ledger.unclosed_store import Unclosed
 from meter.windows.own_series import NodeProgress, own_series
-from meter.windows.unclosed_store import Unclosed
 from tests.collector.reading_runs import reading_runs
 
 FLEET = demo_fleet(7)

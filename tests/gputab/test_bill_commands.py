@@ -206,7 +206,7 @@ def test_an_invoice_before_any_rating_is_a_draft_of_nothing(gputab: Gputab) -> N
         ("acme --month 2026-13", 2, "cannot read '2026-13' as a month: write YYYY-MM"),
         ("acme --month march", 2, "cannot read 'march' as a month"),
         ("acme --month 2026-03-01", 2, "cannot read '2026-03-01' as a month"),
-        ("acme --month 0001-01", 2, "cannot invoice the days '0001-01-01' to '0001-01-31'"),
+        ("acme --month 0001-01", 2, "cannot use the days '0001-01-01' to '0001-01-31'"),
         ("acme --month 9999-12", 2, "cannot read '9999-12' as a month"),
     ],
 )

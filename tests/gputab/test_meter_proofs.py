@@ -65,7 +65,7 @@ def test_a_charge_is_listed_and_explained_to_the_second(gputab: Gputab) -> None:
     table = gputab("meter", "explain", name).out
     assert "1,800,000 / 1,000 to the GPU-second" in table
     assert "1.10 CNY" in table
-    assert gputab("meter", "charges", *HOURS, "--tenant", "globex", "--format", "json").data["rows"] == []
+    assert gputab("meter", "charges", *HOURS, "--tenant", "acme", "--format", "json").data["rows"] == listed
 
 
 @pytest.mark.usefixtures("rated")
@@ -174,6 +174,12 @@ def test_status_says_what_the_oldest_hour_waits_for(gputab: Gputab, ledger: str,
         ("correct --reason r --from 0", "cannot tell what to correct"),
         ("correct --reason r --from 0 --to 9 --allocations x.csv", "cannot tell what to correct"),
         ("correct --reason r --allocations nothing.csv", "cannot read 'nothing.csv'"),
+        ("correct --reason r --from 0 --to 9 --source s", "cannot use the source 's' without records: give --allocat"),
+        ("correct --reason r --from 0 --to 9 --node n7", "cannot find the node 'n7': use one of ''"),
+        ("charges --from 0 --to 9 --tenant globex", "cannot find the tenant 'globex'"),
+        ("verify --from 20 --to 10", "cannot use a period that ends at"),
+        ("verify --from 2999-01-01T00:00:00Z", "cannot use a period that ends at"),
+        ("run --from 2999-01-01T00:00:00Z --to 2999-01-02T00:00:00Z", "cannot rate from '2999-01-01T00:00:00Z' on: "),
         ("correct --reason  --from 0 --to 9", "cannot correct without a reason: say why by --reason"),
     ],
 )

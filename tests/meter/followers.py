@@ -7,7 +7,7 @@ from typing import Any
 from domain.clock import FrozenClock
 from domain.errors import GputabError, UnavailableError
 from domain.samples import SampleRun
-from meter.windows.ledger_store import load_windows
+from meter.ledger.ledger_store import load_windows
 from meter.windows.passes import Follower
 from meter.windows.windows import Outcome, WindowRater, WindowResult
 from store.access import Principal

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import RowMapping, select
 
+from meter.ledger.closing_store import load_chain
+from meter.ledger.corrections_store import load_adjustments, load_corrections
+from meter.ledger.late_store import late_seconds
+from meter.ledger.ledger_store import load_windows
 from meter.rating.charges import Charge
-from meter.windows.closing_store import load_chain
-from meter.windows.corrections_store import load_adjustments, load_corrections
-from meter.windows.late_store import late_seconds
-from meter.windows.ledger_store import load_windows
 from store.tables import billing
 from tests.meter.hour import hours_after
 from tests.meter.ledger_at_work import OPERATOR, PLAYED, LedgerAtWork, place_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from domain.clock import FrozenClock
-from meter.windows.leases_store import LEASE_S
+from meter.ledger.leases_store import LEASE_S
 from tests.meter.hour import START_US
 from tests.meter.ledger_expectation import CONTEXT_S, Charges, Sight, charge, look, unpriced
 from tests.meter.ledger_world import HOURS, Record, World

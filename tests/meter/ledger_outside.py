@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from domain.clock import MICROSECONDS, FrozenClock
 from domain.errors import ConflictError
 from domain.prices import VramBasis
-from meter.windows.corrections_store import closed_windows_of
-from meter.windows.leases_store import LEASE_S
+from meter.ledger.corrections_store import closed_windows_of
+from meter.ledger.leases_store import LEASE_S
 from tests.meter.hour import START_US, instant_us
 from tests.meter.ledger_at_work import OPERATOR, LedgerAtWork, place_of
 from tests.meter.ledger_checks import LedgerChecks

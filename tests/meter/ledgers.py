@@ -10,9 +10,9 @@ from sqlalchemy import Column, Table, delete, insert, select, update
 from domain.grants import Grant
 from domain.prices import PriceBook
 from domain.units import GIB
+from meter.ledger.ledger_store import load_charges
 from meter.prices.price_store import load_book
 from meter.rating.charges import Charge
-from meter.windows.ledger_store import load_charges
 from store.access import Principal
 from store.database import Database
 from store.tables import METADATA, billing, capacity

@@ -7,11 +7,11 @@ from sqlalchemy import insert, select, update
 
 from domain.errors import ConflictError
 from domain.period import HOUR_US
+from meter.ledger.chain import ClosedWindow, hour_digest
+from meter.ledger.closing_store import load_chain
+from meter.ledger.ledger_store import load_windows
 from meter.windows.backlog_store import find_windows
-from meter.windows.chain import ClosedWindow, hour_digest
 from meter.windows.closing import close_hours
-from meter.windows.closing_store import load_chain
-from meter.windows.ledger_store import load_windows
 from store.access import Principal
 from store.database import Database
 from store.tables.billing import windows

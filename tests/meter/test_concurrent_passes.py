@@ -10,7 +10,7 @@ import pytest
 from domain.errors import ConflictError, UnavailableError
 from meter.evidence.evidence import CONTEXT_S
 from meter.evidence.observations import Observations
-from meter.windows.leases_store import LEASE_S, take_lease
+from meter.ledger.leases_store import LEASE_S, take_lease
 from meter.windows.windows import Outcome, WindowResult
 from store.access import Principal
 from store.database import Database

@@ -11,12 +11,12 @@ from domain.units import GIB
 from meter.bills.invoice_store import load_draft
 from meter.bills.spend_store import spend_by_day
 from meter.evidence.observations import Observations
+from meter.ledger.corrections_store import closed_windows_of, load_adjustments, load_corrections
+from meter.ledger.late_store import late_seconds
+from meter.ledger.leases_store import take_lease
 from meter.rating.charges import Charge
 from meter.rating.differences import net
 from meter.windows.corrections import Corrected, Corrector
-from meter.windows.corrections_store import closed_windows_of, load_adjustments, load_corrections
-from meter.windows.late_store import late_seconds
-from meter.windows.leases_store import take_lease
 from store.access import Principal
 from store.database import Database
 from store.tables.capacity import grants

@@ -8,7 +8,7 @@ from domain.errors import AccessError, InputError
 from domain.period import HOUR_US
 from meter.bills.freshness_store import Freshness, load_freshness
 from meter.bills.invoice_store import load_draft
-from meter.windows.ledger_store import Window, save_window
+from meter.ledger.ledger_store import Window, save_window
 from store.access import Principal, Role
 from store.database import Database
 from store.tenants import create_project, create_tenant
@@ -197,7 +197,7 @@ def test_days_are_those_of_each_tenants_zone(
 
 @pytest.mark.usefixtures("ledger")
 def test_days_beyond_the_calendar_are_refused(load: Load) -> None:
-    with pytest.raises(InputError, match=r"^cannot look at the days '9999-12-31' to '9999-12-31': "):
+    with pytest.raises(InputError, match=r"^cannot use the days '9999-12-31' to '9999-12-31': "):
         load(day="9999-12-31")
 
 

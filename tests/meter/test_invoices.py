@@ -20,8 +20,8 @@ from domain.prices import Rate
 from domain.tenants import Tenant
 from meter.bills.invoice_store import load_draft
 from meter.bills.invoices import Invoice, draft_invoice
+from meter.ledger.ledger_store import Window
 from meter.rating.charges import Charge
-from meter.windows.ledger_store import Window
 from meter.windows.passes import rate_period
 from store.access import Principal, Role
 from store.database import Database

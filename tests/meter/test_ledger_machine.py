@@ -14,8 +14,8 @@ from domain.clock import MICROSECONDS
 from domain.errors import ConflictError, UnavailableError
 from domain.period import format_instant
 from meter.evidence.observations import Observations
+from meter.ledger.leases_store import LEASE_S
 from meter.windows.closing import close_hours
-from meter.windows.leases_store import LEASE_S
 from meter.windows.passes import Follower, rate_period
 from meter.windows.windows import WindowResult
 from store.database import Database

@@ -8,10 +8,10 @@ from sqlalchemy import delete
 from domain.errors import ConflictError
 from domain.prices import GapRules, PriceBook
 from meter.evidence.observations import RecordedObservations
+from meter.ledger.corrections_store import closed_windows_of, load_adjustments
 from meter.prices.price_store import load_book
 from meter.rating.differences import net
 from meter.windows.corrections import Corrector
-from meter.windows.corrections_store import closed_windows_of, load_adjustments
 from meter.windows.verifying import Verifier
 from meter.windows.windows import Outcome
 from store.access import Principal

@@ -10,8 +10,7 @@ from sqlalchemy import insert, select
 from domain.clock import MICROSECONDS
 from domain.errors import ConflictError
 from domain.period import HOUR_US, Period
-from meter.rating.charges import Charge
-from meter.windows.ledger_store import (
+from meter.ledger.ledger_store import (
     NO_NODE,
     FrozenEvidence,
     Window,
@@ -23,7 +22,8 @@ from meter.windows.ledger_store import (
     rated_nodes,
     save_window,
 )
-from meter.windows.unclosed_store import Unclosed, load_unclosed
+from meter.ledger.unclosed_store import Unclosed, load_unclosed
+from meter.rating.charges import Charge
 from store.access import Principal
 from store.database import Database
 from store.tables.billing import charges, evidence, windows

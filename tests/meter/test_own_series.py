@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from domain.period import HOUR_US
 from domain.samples import SampleRun
+from meter.ledger.ledger_store import Window
+from meter.ledger.unclosed_store import Unclosed
 from meter.rating.charges import Charge
-from meter.windows.ledger_store import Window
 from meter.windows.own_series import NodeProgress, own_series
-from meter.windows.unclosed_store import Unclosed
 from meter.windows.windows import Outcome, WindowResult
 
 US = 1_000_000

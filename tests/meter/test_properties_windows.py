@@ -22,9 +22,9 @@ from domain.money import NANO, UNITS
 from domain.period import HOUR_US
 from domain.prices import GapRules, PriceBook, Rate, VramBasis
 from domain.units import GIB
+from meter.ledger.ledger_store import Window, load_windows
 from meter.prices.price_store import load_book
 from meter.rating.charges import Charge
-from meter.windows.ledger_store import Window, load_windows
 from meter.windows.windows import Outcome
 from store.access import Principal
 from store.database import Database

@@ -12,8 +12,8 @@ from domain.period import HOUR_US
 from meter.bills.invoice_store import load_draft
 from meter.bills.spend import SpendRow
 from meter.bills.spend_store import charged_dates, spend_by_day
+from meter.ledger.ledger_store import Window, load_charges, save_window
 from meter.rating.charges import Charge
-from meter.windows.ledger_store import Window, load_charges, save_window
 from store.access import Principal, Role
 from store.database import Database
 from store.tenants import create_project, create_tenant

@@ -10,11 +10,13 @@ from sqlalchemy import insert, update
 
 from domain.clock import FrozenClock, SystemClock
 from domain.errors import UnavailableError
+from domain.period import Period
 from domain.samples import SampleRun
 from domain.series import CATALOGUE, COLLECTOR_CLOCK_SKEW, COLLECTOR_COMPLETE_UNTIL, COLLECTOR_LATENESS
 from machine.process import free_port
-from meter.evidence.evidence import CONTEXT_S
+from meter.evidence.evidence import CONTEXT_S, make_evidence
 from meter.evidence.observations import SAMPLE_COLUMNS, RecordedObservations
+from meter.evidence.presence import Presence
 from meter.evidence.stored_observations import StoredObservations
 from meter.windows.windows import Outcome
 from store.database import Database
@@ -211,3 +213,24 @@ def test_an_answer_that_is_cut_short_is_no_answer(
                 observations.samples(unique_node, first, first + 50)
         else:
             assert observations.samples(unique_node, first, first + 50).height == 100
+
+
+def test_what_is_no_number_or_between_two_seconds_is_counted_and_left_out(
+    stored: StoredObservations, unique_node: str, now_s: int, victoriametrics_url: str
+) -> None:
+    """A stranger's push; the store itself takes no NaN."""
+    first = now_s - 100
+    said = ((0, "5"), (1_000, "+Inf"), (2_000, "-Inf"), (3_500, "7"), (5_000, "-7"), (6_000, str(2**50)))
+    name = f'gpu_memory_used_bytes{{node="{unique_node}",gpu_uuid="GPU-1"}}'
+    lines = "".join(f"{name} {value} {first * 1_000 + offset_ms}\n" for offset_ms, value in said)
+    httpx.post(f"{victoriametrics_url}/api/v1/import/prometheus", content=lines).raise_for_status()
+    with Pusher(victoriametrics_url) as pusher:
+        pusher.flush()
+    period = Period(first * US, (first + 10) * US)
+    found = make_evidence(unique_node, period, stored.samples(unique_node, first - 30, first + 40), [], [("GPU-1", "")])
+    quarantined = found.quantity("quarantined").select("start_s", "seconds", "value").rows()
+    assert quarantined == [(first + 1, 3, 1), (first + 5, 2, 1)]
+    assert found.quarantined_samples == 5
+    assert found.quantity("vram_used").select("start_s", "seconds", "value").rows() == [(first, 1, 5)]
+    sampled = found.presence().filter(gpu_uuid="GPU-1", value=int(Presence.SAMPLED))
+    assert sampled.select("start_s", "seconds").rows() == [(first, 1)]

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from domain.units import GIB
-from meter.windows.late_store import late_seconds
+from meter.ledger.late_store import late_seconds
 from meter.windows.windows import Outcome
 from store.access import Principal
 from store.database import Database

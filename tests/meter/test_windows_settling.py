@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import update
 
 from domain.period import HOUR_US, Period
-from meter.windows.ledger_store import NO_NODE, load_windows
+from meter.ledger.ledger_store import NO_NODE, load_windows
 from meter.windows.windows import Outcome
 from store.access import Principal
 from store.database import Database

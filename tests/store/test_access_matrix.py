@@ -14,20 +14,19 @@ from domain.errors import AccessError, ConflictError, NotFoundError
 from domain.period import HOUR_US, Period
 from domain.prices import GapRules, PriceBook
 from meter.bills import freshness_store, invoice_store, spend_store
-from meter.prices import price_store
-from meter.windows import (
-    backlog_store,
+from meter.ledger import (
     closing_store,
     corrections_store,
     daily_store,
     late_store,
     leases_store,
     ledger_store,
-    record_store,
     unclosed_store,
 )
-from meter.windows.leases_store import Lease
-from meter.windows.ledger_store import FrozenEvidence, Window
+from meter.ledger.leases_store import Lease
+from meter.ledger.ledger_store import FrozenEvidence, Window
+from meter.prices import price_store
+from meter.windows import backlog_store, record_store
 from store import access, capacity, tenants
 from store.access import Principal, Role
 from store.database import Database

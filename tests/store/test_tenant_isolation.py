@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from domain.errors import AccessError
 from domain.period import Period
 from meter.bills.invoice_store import load_draft
+from meter.ledger.ledger_store import Window, load_charges, save_window
 from meter.prices.price_store import load_rates
-from meter.windows.ledger_store import Window, load_charges, save_window
 from store.access import Principal, Role
 from store.capacity import load_grants
 from store.database import Database

@@ -7,10 +7,10 @@ from domain.period import HOUR_US
 from meter.bills.invoice_store import load_draft
 from meter.bills.spend_store import spend_by_day
 from meter.evidence.observations import RecordedObservations
+from meter.ledger.closing_store import load_chain
+from meter.ledger.corrections_store import load_adjustments
 from meter.windows.closing import close_hours
-from meter.windows.closing_store import load_chain
 from meter.windows.corrections import Corrector
-from meter.windows.corrections_store import load_adjustments
 from store.access import Principal
 from store.database import Database
 from tests.meter.cases.booking import add_rates, at_offset, rate_hours, take_in

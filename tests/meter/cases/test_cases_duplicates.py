@@ -10,7 +10,7 @@ from domain.grants import GrantKind
 from domain.prices import VramBasis
 from domain.units import GIB
 from meter.bills.spend_store import spend_by_day
-from meter.windows.leases_store import LEASE_S
+from meter.ledger.leases_store import LEASE_S
 from meter.windows.windows import Outcome
 from store.access import Principal
 from store.database import Database

@@ -17,10 +17,10 @@ from domain.skus import load_skus
 from domain.tenants import Tenant
 from domain.units import GIB
 from meter.bills.invoices import draft_invoice
+from meter.ledger.ledger_store import Window
 from meter.prices.price_book import read_price_book
 from meter.rating.charges import Charge
 from meter.rating.rating import rate
-from meter.windows.ledger_store import Window
 from store.database import Database
 from tests.meter.cases.booking import add_customer, billed_seconds, take_in
 from tests.meter.charges import gpu_charges, make_charge, vram_charges

@@ -1,85 +1,22 @@
 """Evidence in a bucket: the same as in a folder, and what is said where the bucket, or the way to it, is not there."""
 
-import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
-from domain.errors import EvidenceError, UnavailableError
+from domain.errors import EvidenceError
 from machine.process import free_port
 from meter.evidence.bucket_store import BucketStore
 from meter.evidence.evidence_file import read_evidence, write_evidence
 from meter.evidence.evidence_store import EvidenceStore, FolderStore, evidence_store
-from meter.windows.leases_store import LEASE_S
-from meter.windows.verifying import Verifier
-from meter.windows.windows import Outcome
-from store.access import Principal
-from store.database import Database
-from tests.meter.fixture_types import At, MakeObserver, Observe, OpenLedger, PassAt, Recorded, UseOf
-from tests.meter.hour import DONE, TAIL, stretch
-from tests.meter.ledgers import gpu_seconds
-from tests.meter.s3_server import S3Server, s3_server
+from tests.meter.fixture_types import Observe, UseOf
+from tests.meter.s3.s3_server import S3Server
 
 PATH = "2026-03-01/10/rack%2Fn1.r1.parquet"
 Versions = Callable[[], list[str]]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """An S3 server for the tests of this file."""
-    with s3_server(tmp_path_factory.mktemp("s3")) as started:
-        yield started
-
-
-@pytest.fixture
-def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """An empty bucket that keeps versions, which the environment leads to."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    name = f"ledger-{abs(hash(tmp_path)):x}"
-    server.client().create_bucket(Bucket=name)
-    server.client().put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
-    return name
-
-
-@pytest.fixture(name="evidence_store")
-def _evidence_store(bucket: str) -> EvidenceStore:
-    """In the place of the folder, also for what reads windows."""
-    return evidence_store(f"s3://{bucket}/gputab/evidence")
-
-
-@pytest.fixture
-def versions(server: S3Server, bucket: str) -> Versions:
-    """The key of each version of each object in the bucket."""
-
-    def listed() -> list[str]:
-        return [each["Key"] for each in server.client().list_object_versions(Bucket=bucket).get("Versions", [])]
-
-    return listed
-
-
-@pytest.fixture
-def refusal(server: S3Server) -> Callable[[Callable[[], object]], str]:
-    """What is said when something fails that every file would meet with; no word of it is secret."""
-
-    def said(act: Callable[[], object]) -> str:
-        with pytest.raises(UnavailableError) as refused:
-            act()
-        assert not isinstance(refused.value, EvidenceError)
-        text = str(refused.value)
-        assert "\n" not in text
-        assert not [secret for secret in (server.key, server.secret, "hunter2") if secret in text]
-        return text
-
-    return said
-
-
 Refusal = Callable[[Callable[[], object]], str]
 
 
@@ -229,107 +166,3 @@ def test_a_server_that_says_nothing_is_not_waited_for_without_end(
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert "does not answer (ReadTimeoutError)" in refusal(lambda: evidence_store(f"s3://{bucket}").read(PATH))
-
-
-@pytest.mark.usefixtures("granted")
-def test_a_window_settles_on_a_bucket_and_is_proved_from_it(
-    ledger: Database,
-    operator: Principal,
-    pass_at: PassAt,
-    make_observer: MakeObserver,
-    recorded: Recorded,
-    use_of: UseOf,
-    versions: Versions,
-) -> None:
-    """Again without the samples, which have expired by then; late ones make a second file beside the first."""
-    result = pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
-    assert result.outcome is Outcome.SETTLED
-    assert gpu_seconds(ledger) == 1_000 + TAIL
-    assert len(versions()) == 1
-    assert pass_at(recorded([], DONE), 3_800).kept_frozen
-    assert len(versions()) == 1
-    pass_at(recorded(use_of(range(1_500)), DONE), 3_900)
-    assert len(versions()) == len({*versions()}) == 2
-    verifier = Verifier(ledger, operator, make_observer(recorded([])))
-    (window,) = verifier.windows(stretch(0, 3_600))
-    assert list(verifier.verify_window(window)) == []
-
-
-@pytest.mark.usefixtures("granted")
-def test_evidence_in_a_bucket_that_was_exchanged_is_found(
-    ledger: Database,
-    operator: Principal,
-    server: S3Server,
-    bucket: str,
-    pass_at: PassAt,
-    make_observer: MakeObserver,
-    recorded: Recorded,
-    use_of: UseOf,
-    versions: Versions,
-) -> None:
-    pass_at(recorded(use_of(range(1_000)), DONE), 3_700)
-    (key,) = versions()
-    server.client().put_object(Bucket=bucket, Key=key, Body=b"other")
-    verifier = Verifier(ledger, operator, make_observer(recorded([])))
-    (window,) = verifier.windows(stretch(0, 3_600))
-    assert [each.what.split(" 's3")[0] for each in verifier.verify_window(window)] == ["cannot read the evidence"]
-
-
-class _DiesAtLedger(Database):
-    """A process that is killed after its evidence was written and before the ledger is: it got as far as its lease."""
-
-    _has_lease = False
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        if self._has_lease:
-            raise KeyboardInterrupt
-        self._has_lease = True
-        with super().write() as connection:
-            yield connection
-
-
-@pytest.mark.usefixtures("granted")
-@pytest.mark.parametrize("later", [1_500, 1_600])
-def test_a_kill_between_bucket_and_ledger_costs_only_the_pass(
-    ledger: Database,
-    open_ledger: OpenLedger,
-    pass_at: PassAt,
-    recorded: Recorded,
-    use_of: UseOf,
-    at: At,
-    versions: Versions,
-    later: int,
-) -> None:
-    """What was written is taken as it is, or lies there unused where more is known by then."""
-    at(3_700)
-    with pytest.raises(KeyboardInterrupt):
-        pass_at(recorded(use_of(range(1_500)), DONE), 3_700, database=open_ledger(_DiesAtLedger))
-    assert gpu_seconds(ledger) == 0
-    assert len(versions()) == 1
-    at(3_700 + LEASE_S)
-    result = pass_at(recorded(use_of(range(later)), DONE), 3_900)
-    assert result.window is not None
-    assert (result.outcome, result.window.revision) == (Outcome.SETTLED, 1)
-    assert gpu_seconds(ledger) == later + TAIL
-    assert len(versions()) == (1 if later == 1_500 else 2)
-
-
-@pytest.mark.usefixtures("granted")
-def test_a_bucket_that_is_not_there_leaves_its_window_open(
-    ledger: Database,
-    pass_at: PassAt,
-    recorded: Recorded,
-    use_of: UseOf,
-    server: S3Server,
-    bucket: str,
-    refusal: Refusal,
-) -> None:
-    """Until it is: nothing was charged that nobody could prove."""
-    samples = recorded(use_of(range(1_000)), DONE)
-    server.client().delete_bucket(Bucket=bucket)
-    assert "there is no bucket" in refusal(lambda: pass_at(samples, 3_700))
-    assert gpu_seconds(ledger) == 0
-    server.client().create_bucket(Bucket=bucket)
-    assert pass_at(samples, 3_800).outcome is Outcome.SETTLED
-    assert gpu_seconds(ledger) == 1_000 + TAIL

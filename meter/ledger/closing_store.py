@@ -7,9 +7,9 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from domain.errors import ConflictError
 from domain.period import HOUR_US, Period, format_instant
+from meter.ledger.chain import ClosedWindow, hour_digest
+from meter.ledger.ledger_store import Window, load_charges, load_windows
 from meter.rating.charges import Charge
-from meter.windows.chain import ClosedWindow, hour_digest
-from meter.windows.ledger_store import Window, load_charges, load_windows
 from store.access import Principal, Role, record
 from store.database import now_us, serialize
 from store.tables.billing import windows

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, and_, func, insert, select, union
 
 from domain.grants import OPEN_END_US
 from domain.period import HOUR_US, Period
+from meter.ledger.chain import correction_digest
+from meter.ledger.daily_store import move_days
+from meter.ledger.ledger_store import NO_NODE, narrow
 from meter.rating.charges import Charge
-from meter.windows.chain import correction_digest
-from meter.windows.daily_store import move_days
-from meter.windows.ledger_store import NO_NODE
 from store.access import Principal, Role, record
 from store.capacity import load_grants
 from store.database import now_us, serialize
@@ -111,12 +111,7 @@ def load_adjustments(
         .where(principal.sees(adjustments.c.tenant))
         .order_by(adjustments.c.adjustment_id)
     )
-    if tenant is not None:
-        query = query.where(adjustments.c.tenant == tenant)
-    if first_date is not None:
-        query = query.where(adjustments.c.billing_date >= first_date)
-    if last_date is not None:
-        query = query.where(adjustments.c.billing_date <= last_date)
+    query = narrow(query, adjustments, tenant, first_date, last_date)
     if windows_in is not None:
         starts = corrections.c.start_us
         query = query.where(starts >= windows_in.start_us, starts < windows_in.end_us)

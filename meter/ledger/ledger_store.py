@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, delete, insert, select, update
 
 from domain.errors import ConflictError, NotFoundError
 from domain.period import HOUR_US, Period, format_instant
+from meter.ledger.daily_store import move_days
 from meter.rating.charges import Charge
-from meter.windows.daily_store import move_days
 from store.access import Principal, Role
 from store.database import now_us, serialize
 from store.tables.billing import charges, evidence, windows
@@ -43,7 +43,8 @@ class Window:
 class FrozenEvidence:
     """A revision of a window's evidence: where it lies, and the digest of its content.
 
-    It was made of `samples` readings; `quarantined_samples` more no card can have made. `skew_us` is how far the node's
+    It was made of `samples` readings, those around the window among them; `quarantined_samples` of the window no card
+    can have made. `skew_us` is how far the node's
     clock was off at most; None: not measured.
     """
 
@@ -164,12 +165,7 @@ def load_charges(
 ) -> list[Charge]:
     """Charges the principal may see, by billing date and natural key; dates are YYYY-MM-DD, both included."""
     query = select(charges).where(principal.sees(charges.c.tenant))
-    if tenant is not None:
-        query = query.where(charges.c.tenant == tenant)
-    if first_date is not None:
-        query = query.where(charges.c.billing_date >= first_date)
-    if last_date is not None:
-        query = query.where(charges.c.billing_date <= last_date)
+    query = narrow(query, charges, tenant, first_date, last_date)
     if windows_in is not None:
         query = query.where(
             charges.c.window_start_us >= windows_in.start_us, charges.c.window_start_us < windows_in.end_us
@@ -186,6 +182,19 @@ def load_charges(
         charges.c.charge_id,
     )
     return [_charge(row) for row in connection.execute(query).mappings()]
+
+
+def narrow(
+    query: Select[Any], table: Table, tenant: str | None, first_date: str | None, last_date: str | None
+) -> Select[Any]:
+    """Those rows of the table alone, of one tenant and of billing dates, both included; None: of all."""
+    if tenant is not None:
+        query = query.where(table.c.tenant == tenant)
+    if first_date is not None:
+        query = query.where(table.c.billing_date >= first_date)
+    if last_date is not None:
+        query = query.where(table.c.billing_date <= last_date)
+    return query
 
 
 def find_charge(connection: Connection, principal: Principal, charge_id: str) -> Charge:
