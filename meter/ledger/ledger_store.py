@@ -44,8 +44,7 @@ class FrozenEvidence:
     """A revision of a window's evidence: where it lies, and the digest of its content.
 
     It was made of `samples` readings, those around the window among them; `quarantined_samples` of the window no card
-    can have made. `skew_us` is how far the node's
-    clock was off at most; None: not measured.
+    can have made. `skew_us` is how far the node's clock was off at most; None: not measured.
     """
 
     revision: int
